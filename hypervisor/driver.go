@@ -1,0 +1,236 @@
+package hypervisor
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"gateway/resources"
+)
+
+// Errors that callers tell apart with errors.Is. Drivers wrap them with what was being done to which object.
+var (
+	// ErrNotFound says that the object does not exist: a state, not a failure.
+	ErrNotFound = errors.New("not found")
+	// ErrUnreachable says that the hypervisor could not be asked, or did not answer in time: nothing is known. It never
+	// leads to a create, a delete, a start or a move.
+	ErrUnreachable = errors.New("host unreachable")
+	// ErrForeign says that an object with this name exists and is not ours.
+	ErrForeign = errors.New("exists and is not managed by this gateway")
+	// ErrBusy says that the object is in the middle of another operation: look again later.
+	ErrBusy = errors.New("busy")
+	// ErrInvalid says that the hypervisor refuses what was asked for, and will refuse it again.
+	ErrInvalid = errors.New("refused by the hypervisor")
+	// ErrUnsupported says that this hypervisor can't do what was asked for.
+	ErrUnsupported = errors.New("not supported by the hypervisor")
+)
+
+// Deadlines of calls through the pool. Reads answer from the daemon's memory; a step may wait for QEMU. After the
+// deadline the call's goroutine is abandoned, because libvirt can't cancel a call, and ErrUnreachable is returned.
+const (
+	ReadTimeout = 5 * time.Second
+	StepTimeout = 30 * time.Second
+)
+
+// Driver is the connection to one hypervisor. Every method is idempotent, safe for concurrent use and honours its
+// context. A domain is ours when its metadata carries the gateway's id; a method that changes a domain or a network that
+// is not ours returns ErrForeign and changes nothing.
+type Driver interface {
+	// Info describes the hypervisor.
+	Info(ctx context.Context) (Info, error)
+	// Domains returns all domains, foreign ones too, with their observed state, in one call.
+	Domains(ctx context.Context) ([]Domain, error)
+	// Domain returns one domain by UUID, ErrNotFound where there is none.
+	Domain(ctx context.Context, uuid string) (Domain, error)
+	// DomainByName returns one domain by name, ErrNotFound where there is none.
+	DomainByName(ctx context.Context, name string) (Domain, error)
+	// DefineDomain creates the persistent definition, or changes what differs in the owned fields. It reports what it
+	// changed, and which fields need a restart to take effect. It never starts a domain.
+	DefineDomain(ctx context.Context, spec DomainSpec) (DefineResult, error)
+	// StartDomain starts a defined domain, paused if asked. Starting a running one is success and does nothing.
+	StartDomain(ctx context.Context, uuid string, paused bool) error
+	// RequestShutdown asks the guest by ACPI, and returns at once. A domain that is off is success.
+	RequestShutdown(ctx context.Context, uuid string) error
+	// ForceOff ends the domain at once. A domain that is off is success.
+	ForceOff(ctx context.Context, uuid string) error
+	// Pause and Resume change a running domain; in the wanted state already is success.
+	Pause(ctx context.Context, uuid string) error
+	Resume(ctx context.Context, uuid string) error
+	// UndefineDomain removes the definition with all that belongs to it (NVRAM, managed save, snapshot metadata), of a
+	// domain that is off. A domain that does not exist is success.
+	UndefineDomain(ctx context.Context, uuid string) error
+	// Addresses returns what lease, agent and ARP say of the domain's addresses.
+	Addresses(ctx context.Context, uuid string) ([]resources.Address, error)
+
+	// Networks returns all networks.
+	Networks(ctx context.Context) ([]Network, error)
+	// EnsureNetwork makes the network exist, active, with exactly these hosts, without a restart of it where only hosts
+	// differ. A network of this name that is not ours is ErrForeign.
+	EnsureNetwork(ctx context.Context, spec NetworkSpec) (changed bool, err error)
+	// RemoveNetwork removes one of our networks. One that does not exist is success.
+	RemoveNetwork(ctx context.Context, name string) error
+
+	// EnsureVolume makes the volume of a disk exist, under a temporary name first, and returns its path. An existing one is
+	// grown to Size and never shrunk, overwritten or replaced.
+	EnsureVolume(ctx context.Context, spec VolumeSpec) (path string, created bool, err error)
+	// RemoveVolume removes a volume that we made. One that does not exist is success.
+	RemoveVolume(ctx context.Context, name string) error
+
+	// Events calls fn for every event until ctx ends or the connection is lost, which is the returned error. fn only notes
+	// the event: it must not block. ready is called once the subscription stands: what is listed after it misses nothing.
+	Events(ctx context.Context, ready func(), fn func(Event)) error
+	// Close releases the connection. Calls under way return ErrUnreachable.
+	Close() error
+}
+
+// Opener connects to the hypervisor at a URI. gateway is the gateway's id, which marks what is ours. It may take as long
+// as ctx lasts.
+type Opener func(ctx context.Context, uri, gateway string) (Driver, error)
+
+// Info describes a hypervisor.
+type Info struct {
+	// Driver is the hypervisor's own name: QEMU, TEST, SIM.
+	Driver  string
+	Version string
+	Arch    string
+	// KVM reports whether the host can run domains of type kvm.
+	KVM      bool
+	Hostname string
+	Capacity resources.Capacity
+}
+
+// State of a domain, as resources.VMStatusSpec has it.
+type State = string
+
+// Domain is one domain as it was observed.
+type Domain struct {
+	Name, UUID string
+	State      State
+	// Reason is the hypervisor's own word for why it is in that state: shutdown (the guest powered off), destroyed,
+	// crashed, failed, saved, booted, unknown.
+	Reason string
+	// Gateway is the id of the gateway whose mark the domain carries, VM the name of the VM; both empty without a mark.
+	Gateway, VM string
+	// Revision is the spec revision that the definition was made from.
+	Revision int64
+	// Spec holds the owned fields of the inactive definition, in the hypervisor's normalised form.
+	Spec DomainSpec
+	// RestartRequired lists the owned fields in which the running domain differs from its definition.
+	RestartRequired []string
+	Autostart       bool
+}
+
+// DomainSpec is what we own of a domain's definition. Only these fields are compared.
+type DomainSpec struct {
+	Name, UUID  string
+	VM          string
+	Revision    int64
+	Description string
+	CPUs        int
+	MaxCPUs     int
+	Memory      resources.Size
+	MaxMemory   resources.Size
+	Firmware    string
+	Boot        *resources.Boot
+	Disks       []DomainDisk
+	Interfaces  []DomainInterface
+	Graphics    string
+	GuestAgent  bool
+	// OnCrash is what the hypervisor does itself when the guest crashes; the gateway restarts by its own rules.
+	// Adopt allows taking over a domain that carries no mark.
+	Adopt bool
+}
+
+// DomainDisk is one disk: a file on the host.
+type DomainDisk struct {
+	Name string
+	Path string
+	// Format is qcow2, raw or iso.
+	Format   string
+	ReadOnly bool
+	CDROM    bool
+}
+
+// DomainInterface is one network interface, on a libvirt network or on a bridge.
+type DomainInterface struct {
+	MAC     string
+	Network string
+	Bridge  string
+}
+
+// DefineResult is what DefineDomain did.
+type DefineResult struct {
+	// Created reports that there was no such domain before.
+	Created bool
+	// Changed lists the owned fields that were changed, empty when nothing differed.
+	Changed []string
+	// RestartRequired lists the owned fields that take effect at the next start only.
+	RestartRequired []string
+}
+
+// NetworkSpec is a libvirt network that the gateway makes.
+type NetworkSpec struct {
+	// Name on the hypervisor.
+	Name   string
+	UUID   string
+	Mode   string // resources.NetworkNAT or NetworkIsolated
+	Subnet string
+	// First and Last bound the DHCP range.
+	First, Last string
+	Domain      string
+	Bridge      string
+	Hosts       []NetworkHost
+}
+
+// NetworkHost is a static DHCP entry.
+type NetworkHost struct {
+	MAC, Address, Name string
+}
+
+// Network is one network as it was observed.
+type Network struct {
+	Name, UUID string
+	Active     bool
+	Bridge     string
+	// Ours reports whether this gateway made it.
+	Ours  bool
+	Hosts []NetworkHost
+}
+
+// VolumeSpec is a volume that the gateway makes for a disk.
+type VolumeSpec struct {
+	// Name of the volume: VM.DISK.qcow2, unique on the host.
+	Name string
+	Size resources.Size
+	// Backing is the path of the image that it starts from; empty: an empty disk.
+	Backing       string
+	BackingFormat string
+	// MustExist refuses to make a volume, with ErrNotFound: a disk that held data is never replaced by an empty one.
+	MustExist bool
+}
+
+// EventKind is what happened to a domain.
+type EventKind string
+
+// Kinds of events.
+const (
+	EventDefined   EventKind = "defined"
+	EventUndefined EventKind = "undefined"
+	EventStarted   EventKind = "started"
+	EventSuspended EventKind = "suspended"
+	EventResumed   EventKind = "resumed"
+	EventStopped   EventKind = "stopped"
+	EventShutdown  EventKind = "shutdown"
+	EventCrashed   EventKind = "crashed"
+	EventRebooted  EventKind = "rebooted"
+	EventOther     EventKind = "other"
+)
+
+// Event says that something happened to a domain: look again.
+type Event struct {
+	Kind       EventKind
+	Domain     string
+	DomainUUID string
+	Detail     string
+	Time       time.Time
+}

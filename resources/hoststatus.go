@@ -1,0 +1,55 @@
+package resources
+
+import (
+	"github.com/cosi-project/runtime/pkg/resource/meta"
+	"github.com/cosi-project/runtime/pkg/resource/typed"
+)
+
+// HostStatusType is the COSI type of HostStatus.
+const HostStatusType = "HostStatuses" + typeSuffix
+
+// HostStatus is the observed half of a Host.
+type HostStatus = typed.Resource[HostStatusSpec, HostStatusExtension]
+
+// HostStatusSpec is what was observed of a hypervisor. It has nothing in it that changes by itself on each look.
+type HostStatusSpec struct {
+	Connected  bool        `json:"connected" protobuf:"1"`
+	Conditions []Condition `json:"conditions,omitempty" protobuf:"2"`
+	// Capacity is what the hypervisor reports, or what the document says instead.
+	Capacity Capacity `json:"capacity,omitzero" protobuf:"3"`
+	// Driver is the hypervisor's own name: QEMU, TEST, SIM.
+	Driver           string `json:"driver,omitempty" protobuf:"4"`
+	Version          string `json:"version,omitempty" protobuf:"5"`
+	Arch             string `json:"arch,omitempty" protobuf:"6"`
+	KVM              bool   `json:"kvm" protobuf:"7"`
+	ObservedRevision int64  `json:"observedRevision" protobuf:"8"`
+	UID              string `json:"uid" protobuf:"9"`
+	LastError        string `json:"lastError,omitempty" protobuf:"10"`
+	// Generation rises with each successful connection, so that what depends on a host looks again.
+	Generation int64 `json:"generation" protobuf:"11"`
+	Draining   bool  `json:"draining,omitempty" protobuf:"12"`
+}
+
+// DeepCopy implements typed.DeepCopyable.
+func (s HostStatusSpec) DeepCopy() HostStatusSpec {
+	s.Conditions = cloneSlice(s.Conditions)
+
+	return s
+}
+
+// HostStatusExtension supplies the definition of HostStatus.
+type HostStatusExtension struct{}
+
+// ResourceDefinition implements typed.Extension.
+func (HostStatusExtension) ResourceDefinition() meta.ResourceDefinitionSpec {
+	return definition(HostStatusType, NamespaceHosts, []string{"hoststatus", "hoststatuses"},
+		column{Name: "Connected", JSONPath: "{.connected}"},
+		column{Name: "Driver", JSONPath: "{.driver}"})
+}
+
+// NewHostStatus returns an empty HostStatus with every default set.
+func NewHostStatus(id string) *HostStatus {
+	return newResource[HostStatusSpec, HostStatusExtension](id)
+}
+
+var _ = register[HostStatusSpec, HostStatusExtension]("HostStatus", "HostStatuses", Observed, "")
