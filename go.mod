@@ -85,6 +85,7 @@ require (
 )
 
 tool (
+	github.com/nats-io/nats-server/v2
 	gotest.tools/gotestsum
 	honnef.co/go/tools/cmd/staticcheck
 	mvdan.cc/gofumpt
