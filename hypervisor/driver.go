@@ -3,6 +3,7 @@ package hypervisor
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"gateway/resources"
@@ -15,6 +16,8 @@ var (
 	// ErrUnreachable says that the hypervisor could not be asked, or did not answer in time: nothing is known. It never
 	// leads to a create, a delete, a start or a move.
 	ErrUnreachable = errors.New("host unreachable")
+	// ErrConnectionLost is the ErrUnreachable after which no call on this connection can succeed. The pool connects anew.
+	ErrConnectionLost = fmt.Errorf("connection lost: %w", ErrUnreachable)
 	// ErrForeign says that an object with this name exists and is not ours.
 	ErrForeign = errors.New("exists and is not managed by this gateway")
 	// ErrBusy says that the object is in the middle of another operation: look again later.
