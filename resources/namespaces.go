@@ -32,5 +32,16 @@ const (
 	SourceDomainEvents  = "source-domainevents"
 )
 
+// Finalizers that events and actions are created with, by those who create them: who must handle it has yet to take its own
+// off. They are frozen too.
+const (
+	// FinalizerDocuments is on events with an apply rule, and on actions of every verb but publish.
+	FinalizerDocuments = ControllerDocuments
+	// FinalizerTrigger is on every message-like event.
+	FinalizerTrigger = ControllerTrigger
+	// FinalizerPublish is on actions that publish; the sink takes it off after the acknowledgement.
+	FinalizerPublish = "sink-publish"
+)
+
 // APIVersion stands in every document.
 const APIVersion = "gateway/v1alpha1"
