@@ -1,0 +1,156 @@
+package broker
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+	"go.uber.org/zap"
+)
+
+// A claim is renewed three times within its lease: two lost renewals do not lose it.
+const (
+	claimLease   = 15 * time.Second
+	claimRenewal = 5 * time.Second
+	claimKey     = "owner"
+)
+
+// ErrClaimed says that another living gateway publishes under this prefix.
+var ErrClaimed = errors.New("the NATS prefix is claimed")
+
+// owner is what the claim says.
+type owner struct {
+	ID    string    `json:"id"`
+	Host  string    `json:"host"`
+	PID   int       `json:"pid"`
+	Since time.Time `json:"since"`
+}
+
+// Claim is a held claim on the prefix.
+type Claim struct {
+	kv     jetstream.KeyValue
+	value  []byte
+	prefix string
+	logger *zap.Logger
+
+	mu       sync.Mutex // guards revision
+	revision uint64
+}
+
+// TakeClaim claims the prefix for the gateway of this id. It returns ErrClaimed, with who holds it, where another living
+// gateway does; the own id retakes it at once.
+func TakeClaim(ctx context.Context, js jetstream.JetStream, names Names, id string, logger *zap.Logger) (*Claim, error) {
+	kv, err := js.CreateOrUpdateKeyValue(ctx, jetstream.KeyValueConfig{
+		Bucket: names.ClaimBucket(), TTL: claimLease, History: 1, Description: "which gateway publishes under " + names.Prefix,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("error making the bucket %s: %w", names.ClaimBucket(), err)
+	}
+
+	host, err := os.Hostname()
+	if err != nil {
+		host = "unknown"
+	}
+
+	value, err := json.Marshal(owner{ID: id, Host: host, PID: os.Getpid(), Since: time.Now().UTC()})
+	if err != nil {
+		return nil, fmt.Errorf("error encoding the claim: %w", err)
+	}
+
+	c := &Claim{kv: kv, value: value, prefix: names.Prefix, logger: logger}
+
+	return c, c.take(ctx, id)
+}
+
+func (c *Claim) take(ctx context.Context, id string) error {
+	revision, err := c.kv.Create(ctx, claimKey, c.value)
+
+	if errors.Is(err, jetstream.ErrKeyExists) {
+		entry, getErr := c.kv.Get(ctx, claimKey)
+		if getErr != nil {
+			return fmt.Errorf("error reading the claim on the prefix %q: %w", c.prefix, getErr)
+		}
+
+		var holder owner
+		if json.Unmarshal(entry.Value(), &holder) != nil || holder.ID != id {
+			return fmt.Errorf("%w: %q is used by gateway %s on %s (pid %d) since %s; choose another nats.prefix",
+				ErrClaimed, c.prefix, holder.ID, holder.Host, holder.PID, holder.Since.Format(time.RFC3339))
+		}
+
+		revision, err = c.kv.Update(ctx, claimKey, c.value, entry.Revision())
+	}
+
+	if err != nil {
+		return fmt.Errorf("error claiming the prefix %q: %w", c.prefix, err)
+	}
+
+	c.mu.Lock()
+	c.revision = revision
+	c.mu.Unlock()
+
+	return nil
+}
+
+// Keep renews the claim until ctx ends, and then gives it up. It returns ErrClaimed if another gateway took it, which can
+// only be after the connection was away for longer than the lease.
+func (c *Claim) Keep(ctx context.Context, id string) error {
+	ticker := time.NewTicker(claimRenewal)
+	defer ticker.Stop()
+
+	for {
+		select {
+		case <-ctx.Done():
+			return c.giveUp()
+		case <-ticker.C:
+		}
+
+		if err := c.renew(ctx, id); err != nil {
+			if errors.Is(err, ErrClaimed) {
+				return err
+			}
+
+			c.logger.Warn("the claim on the NATS prefix could not be renewed", zap.Error(err))
+		}
+	}
+}
+
+func (c *Claim) renew(ctx context.Context, id string) error {
+	limited, cancel := context.WithTimeout(ctx, claimRenewal)
+	defer cancel()
+
+	c.mu.Lock()
+	revision := c.revision
+	c.mu.Unlock()
+
+	next, err := c.kv.Update(limited, claimKey, c.value, revision)
+	if err != nil {
+		// Expired, or an update whose answer was lost: claim anew.
+		return c.take(limited, id)
+	}
+
+	c.mu.Lock()
+	c.revision = next
+	c.mu.Unlock()
+
+	return nil
+}
+
+// giveUp deletes the claim so that another gateway can start at once.
+func (c *Claim) giveUp() error {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+
+	c.mu.Lock()
+	defer c.mu.Unlock()
+
+	if err := c.kv.Delete(ctx, claimKey, jetstream.LastRevision(c.revision)); err != nil {
+		c.logger.Debug("the claim on the NATS prefix was not given up; it expires by itself", zap.Error(err))
+	}
+
+	return nil
+}

@@ -1,0 +1,112 @@
+package broker
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"go.uber.org/zap"
+
+	"gateway/config"
+)
+
+// A connection that is dead is found within pingInterval × maxPings = 10 s.
+const (
+	pingInterval = 5 * time.Second
+	maxPings     = 2
+)
+
+// Connect connects to the embedded server, or to the one that cfg names. It returns at once: where the server is away, the
+// connection comes up later, and stays up over restarts of it.
+func Connect(cfg config.NATS, embedded *Embedded, logger *zap.Logger) (*nats.Conn, error) {
+	log := logger.Named("nats")
+	options := []nats.Option{
+		nats.Name("gateway"),
+		nats.RetryOnFailedConnect(true),
+		nats.MaxReconnects(-1),
+		nats.PingInterval(pingInterval),
+		nats.MaxPingsOutstanding(maxPings),
+		nats.ReconnectJitter(100*time.Millisecond, time.Second),
+		// What can't be sent at once is refused: the state is the outbox, not the client's buffer.
+		nats.ReconnectBufSize(-1),
+		nats.DisconnectErrHandler(func(_ *nats.Conn, err error) { log.Warn("disconnected", zap.Error(err)) }),
+		nats.ReconnectHandler(func(c *nats.Conn) { log.Info("reconnected", zap.String("url", c.ConnectedUrlRedacted())) }),
+		nats.ErrorHandler(func(_ *nats.Conn, s *nats.Subscription, err error) {
+			subject := ""
+			if s != nil {
+				subject = s.Subject
+			}
+
+			log.Warn("asynchronous error", zap.String("subject", subject), zap.Error(err))
+		}),
+	}
+
+	url, more, err := target(cfg, embedded)
+	if err != nil {
+		return nil, err
+	}
+
+	connection, err := nats.Connect(url, append(options, more...)...)
+	if err != nil {
+		return nil, fmt.Errorf("error connecting to NATS at %s: %w", url, err)
+	}
+
+	return connection, nil
+}
+
+// target returns the URL and what is needed to be let in.
+func target(cfg config.NATS, embedded *Embedded) (url string, options []nats.Option, err error) {
+	if embedded != nil {
+		options = append(options, nats.InProcessServer(embedded.server))
+
+		if cfg.Embedded.TokenFile != "" {
+			options = append(options, tokenFrom(cfg.Embedded.TokenFile))
+		}
+
+		return embedded.URL(), options, nil
+	}
+
+	if cfg.Credentials != "" {
+		options = append(options, nats.UserCredentials(cfg.Credentials))
+	}
+
+	if cfg.NKey != "" {
+		nkey, err := nats.NkeyOptionFromSeed(cfg.NKey)
+		if err != nil {
+			return "", nil, fmt.Errorf("nats.nkey: %w", err)
+		}
+
+		options = append(options, nkey)
+	}
+
+	if cfg.TokenFile != "" {
+		if _, err := readToken(cfg.TokenFile); err != nil {
+			return "", nil, fmt.Errorf("nats.tokenFile: %w", err)
+		}
+
+		options = append(options, tokenFrom(cfg.TokenFile))
+	}
+
+	if cfg.TLS.CA != "" {
+		options = append(options, nats.RootCAs(cfg.TLS.CA))
+	}
+
+	if cfg.TLS.Certificate != "" {
+		options = append(options, nats.ClientCert(cfg.TLS.Certificate, cfg.TLS.Key))
+	}
+
+	return cfg.URL, options, nil
+}
+
+// tokenFrom reads the token anew at each connection, so that it can be rotated. One that can't be read is sent empty and
+// refused by the server, which the disconnect handler logs.
+func tokenFrom(path string) nats.Option {
+	return nats.TokenHandler(func() string {
+		token, err := readToken(path)
+		if err != nil {
+			return ""
+		}
+
+		return token
+	})
+}
