@@ -1,0 +1,60 @@
+package intake
+
+import "github.com/prometheus/client_golang/prometheus"
+
+// Metrics counts what sources take in. One value is shared by all sources, because a registry takes each metric once. All
+// methods are safe for concurrent use and do nothing on nil. Sources are the resources.SourceX constants.
+type Metrics struct {
+	received *prometheus.CounterVec
+	refused  *prometheus.CounterVec
+	pending  *prometheus.GaugeVec
+}
+
+// NewMetrics registers the metrics of all sources.
+func NewMetrics(registry prometheus.Registerer) *Metrics {
+	m := &Metrics{
+		received: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "gateway_events_received_total",
+			Help: "Events taken in.",
+		}, []string{"source"}),
+		refused: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "gateway_events_refused_total",
+			Help: "Events that were not taken in, by reason.",
+		}, []string{"source", "reason"}),
+		pending: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "gateway_events_pending",
+			Help: "Events that were taken in or seen, and have yet to be handled.",
+		}, []string{"source"}),
+	}
+	registry.MustRegister(m.received, m.refused, m.pending)
+
+	return m
+}
+
+// Received counts an event that was taken in.
+func (m *Metrics) Received(source string) {
+	if m != nil {
+		m.received.WithLabelValues(source).Inc()
+	}
+}
+
+// Refused counts an event that was not taken in. Reasons are few constant words, never text of a sender.
+func (m *Metrics) Refused(source, reason string) {
+	if m != nil {
+		m.refused.WithLabelValues(source, reason).Inc()
+	}
+}
+
+// Pending sets how many events of a source have yet to be handled.
+func (m *Metrics) Pending(source string, n int) {
+	if m != nil {
+		m.pending.WithLabelValues(source).Set(float64(n))
+	}
+}
+
+// AddPending changes how many events of a source have yet to be handled.
+func (m *Metrics) AddPending(source string, delta int) {
+	if m != nil {
+		m.pending.WithLabelValues(source).Add(float64(delta))
+	}
+}
