@@ -53,6 +53,8 @@ type VMStatusSpec struct {
 	LastKnown time.Time `json:"lastKnown,omitzero" protobuf:"16"`
 	// Started is when the gateway last started the domain.
 	Started time.Time `json:"started,omitzero" protobuf:"17"`
+	// DisksMade names the disks whose volume was made: one of them that is gone is missing, and never made again empty.
+	DisksMade []string `json:"disksMade,omitempty" protobuf:"18"`
 }
 
 // Address is one address of a VM, and who says so.
@@ -77,6 +79,7 @@ func (s VMStatusSpec) DeepCopy() VMStatusSpec {
 	s.Addresses = cloneSlice(s.Addresses)
 	s.Conditions = cloneSlice(s.Conditions)
 	s.RestartRequired = cloneSlice(s.RestartRequired)
+	s.DisksMade = cloneSlice(s.DisksMade)
 	s.Override = clonePointer(s.Override)
 
 	return s
