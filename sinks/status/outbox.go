@@ -1,0 +1,121 @@
+package status
+
+import (
+	"github.com/cosi-project/runtime/pkg/resource"
+
+	"gateway/resources"
+)
+
+// key identifies an object: its messages are in order.
+type key struct{ kind, name string }
+
+// entry is what is to be published of one object. One message of an object is under way at a time.
+type entry struct {
+	key
+	// tombstones come before status: they are of earlier objects of the same name, oldest first.
+	tombstones []*resources.Tombstone
+	// status is the newest that was not acknowledged yet; nil: none.
+	status resource.Resource
+	// uid is that of the last object of this name that was published in this process.
+	uid string
+	// queued and flying say where the entry is: in the queue, or with a message under way.
+	queued, flying bool
+}
+
+func (e *entry) pending() bool { return e.status != nil || len(e.tombstones) > 0 }
+
+// outbox holds the entries with something to publish. It is owned by the sink's goroutine. It has at most one entry an
+// object, whatever the number of changes: a slow broker leads to coalescing, not to growth.
+type outbox struct {
+	entries map[key]*entry
+	queue   []*entry
+	seen    map[string]bool // uids of tombstones that are in an entry
+}
+
+func newOutbox() *outbox {
+	return &outbox{entries: map[key]*entry{}, seen: map[string]bool{}}
+}
+
+func (o *outbox) entry(k key) *entry {
+	e := o.entries[k]
+	if e == nil {
+		e = &entry{key: k}
+		o.entries[k] = e
+	}
+
+	return e
+}
+
+// setStatus notes the newest status of an object.
+func (o *outbox) setStatus(kind string, r resource.Resource) {
+	e := o.entry(key{kind, r.Metadata().ID()})
+	e.status = r
+	o.enqueue(e)
+}
+
+// dropStatus forgets a status whose object is gone: its tombstone has the last word.
+func (o *outbox) dropStatus(kind, name string) {
+	if e := o.entries[key{kind, name}]; e != nil {
+		e.status = nil
+		o.forget(e)
+	}
+}
+
+// addTombstone notes that an object is gone.
+func (o *outbox) addTombstone(t *resources.Tombstone) {
+	spec := t.TypedSpec()
+	if o.seen[spec.UID] {
+		return
+	}
+
+	o.seen[spec.UID] = true
+	e := o.entry(key{spec.Kind, spec.Name})
+	e.tombstones = append(e.tombstones, t)
+
+	if e.status != nil && uidOf(e.status) == spec.UID {
+		e.status = nil
+	}
+
+	o.enqueue(e)
+}
+
+// enqueue puts an entry with something to publish at the end of the queue, unless it is there or under way.
+func (o *outbox) enqueue(e *entry) {
+	if !e.pending() || e.queued || e.flying {
+		return
+	}
+
+	e.queued = true
+	o.queue = append(o.queue, e)
+}
+
+// take removes up to n entries from the queue.
+func (o *outbox) take(n int) []*entry {
+	n = min(n, len(o.queue))
+	taken := o.queue[:n:n]
+	o.queue = o.queue[n:]
+
+	for _, e := range taken {
+		e.queued = false
+	}
+
+	return taken
+}
+
+// forget drops an entry that has nothing to say, so that deleted objects leave nothing.
+func (o *outbox) forget(e *entry) {
+	if !e.pending() && !e.flying && !e.queued && e.uid == "" {
+		delete(o.entries, e.key)
+	}
+}
+
+func uidOf(r resource.Resource) string {
+	switch spec := r.Spec().(type) {
+	case *resources.VMStatusSpec:
+		return spec.UID
+	case *resources.HostStatusSpec:
+		return spec.UID
+	}
+
+	return ""
+}

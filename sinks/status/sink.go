@@ -1,0 +1,343 @@
+package status
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/cosi-project/runtime/pkg/resource"
+	"github.com/cosi-project/runtime/pkg/state"
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+	"go.uber.org/zap"
+
+	"gateway/broker"
+	"gateway/resources"
+	"gateway/sinks"
+	"gateway/store"
+)
+
+// Publisher is the part of JetStream that the sink needs.
+type Publisher interface {
+	PublishMsgAsync(msg *nats.Msg, opts ...jetstream.PublishOpt) (jetstream.PubAckFuture, error)
+}
+
+// Options configure the sink.
+type Options struct {
+	State     state.State
+	Barrier   store.Barrier
+	Publisher Publisher
+	Names     broker.Names
+	GatewayID string
+	Logger    *zap.Logger
+	Metrics   *sinks.SinkMetrics
+}
+
+// Limits of the sink. 256 messages in flight keep a server on the same machine busy; at 2 KiB each they are half a MiB.
+// An acknowledgement takes milliseconds; after ackTimeout the message is sent again under the same id.
+const (
+	maxInFlight = 256
+	ackTimeout  = 10 * time.Second
+	minBackoff  = 200 * time.Millisecond
+	maxBackoff  = 10 * time.Second
+	relist      = time.Second
+)
+
+// Sink publishes statuses.
+type Sink struct {
+	Options
+
+	encoder encoder
+	// The following are owned by Run's goroutine.
+	outbox   *outbox
+	inFlight int
+	done     chan outcome
+	// failures counts attempts in a row that failed; until resume nothing is sent.
+	failures int
+	resume   <-chan time.Time
+}
+
+// outcome is what became of a message.
+type outcome struct {
+	entry *entry
+	// status or tombstone is what was sent.
+	status    resource.Resource
+	tombstone *resources.Tombstone
+	err       error
+}
+
+// New returns a sink; Run does the work.
+func New(o Options) *Sink {
+	return &Sink{
+		Options: o, encoder: encoder{names: o.Names, gateway: o.GatewayID},
+	}
+}
+
+// Run publishes until ctx ends. A watch that was overrun is answered by listing again.
+func (s *Sink) Run(ctx context.Context) error {
+	for {
+		err := s.watch(ctx)
+		if ctx.Err() != nil {
+			return nil
+		}
+
+		s.Logger.Warn("the status sink lists again", zap.Error(err))
+
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(relist):
+		}
+	}
+}
+
+// watched are the kinds that the sink follows; tombstones first, so that they are known before what replaced them.
+var watched = []string{"Tombstone", "VMStatus", "HostStatus"}
+
+func (s *Sink) watch(ctx context.Context) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+
+	// A new outbox: what is in flight still reports to the old entries, which nobody looks at.
+	s.outbox, s.inFlight = newOutbox(), 0
+	s.done, s.failures, s.resume = make(chan outcome, maxInFlight), 0, nil
+	events := make(chan []state.Event)
+
+	if err := s.findTombstones(ctx); err != nil {
+		return err
+	}
+
+	for _, name := range watched {
+		kind, _ := resources.KindByName(name)
+		if err := s.State.WatchKindAggregated(ctx, kind.List(), events, state.WithBootstrapContents(true)); err != nil {
+			return fmt.Errorf("error watching %s: %w", name, err)
+		}
+	}
+
+	for {
+		if err := s.publish(ctx); err != nil {
+			return err
+		}
+
+		s.Metrics.Lag.Set(float64(len(s.outbox.queue) + s.inFlight))
+
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case batch := <-events:
+			if err := s.note(batch); err != nil {
+				return err
+			}
+		case o := <-s.done:
+			s.finish(ctx, o)
+		case <-s.resume:
+			s.resume = nil
+		}
+	}
+}
+
+// note takes changes into the outbox.
+func (s *Sink) note(batch []state.Event) error {
+	for _, event := range batch {
+		switch event.Type {
+		case state.Errored:
+			return fmt.Errorf("the watch failed: %w", event.Error)
+		case state.Created, state.Updated:
+			if t, ok := event.Resource.(*resources.Tombstone); ok {
+				s.outbox.addTombstone(t)
+			} else {
+				s.outbox.setStatus(kindOf(event.Resource), event.Resource)
+			}
+		case state.Destroyed:
+			if _, ok := event.Resource.(*resources.Tombstone); !ok {
+				s.outbox.dropStatus(kindOf(event.Resource), event.Resource.Metadata().ID())
+			}
+		case state.Bootstrapped, state.Noop:
+		}
+	}
+
+	return nil
+}
+
+func kindOf(r resource.Resource) string {
+	if r.Metadata().Type() == resources.HostStatusType {
+		return "Host"
+	}
+
+	return "VM"
+}
+
+// publish sends what the queue has, as far as messages may be in flight, after one barrier for all of it: what is told
+// outside is durable, so that a number is never used again for something else.
+func (s *Sink) publish(ctx context.Context) error {
+	room := maxInFlight - s.inFlight
+	if room <= 0 || len(s.outbox.queue) == 0 || s.resume != nil {
+		return nil
+	}
+
+	batch := s.outbox.take(room)
+
+	for _, e := range batch {
+		if e.status != nil && uidOf(e.status) != e.uid && e.uid != "" {
+			// Another object of this name: its predecessor's tombstone may not have come through its watch yet.
+			if err := s.findTombstones(ctx); err != nil {
+				return err
+			}
+
+			break
+		}
+	}
+
+	if err := s.Barrier.Barrier(ctx); err != nil {
+		return fmt.Errorf("error waiting for the store: %w", err)
+	}
+
+	for _, e := range batch {
+		s.send(ctx, e)
+	}
+
+	return nil
+}
+
+// findTombstones reads all tombstones: there are few, and only until they are acknowledged.
+func (s *Sink) findTombstones(ctx context.Context) error {
+	kind, _ := resources.KindByName("Tombstone")
+
+	list, err := s.State.List(ctx, kind.List())
+	if err != nil {
+		return fmt.Errorf("error listing tombstones: %w", err)
+	}
+
+	for _, r := range list.Items {
+		if t, ok := r.(*resources.Tombstone); ok {
+			s.outbox.addTombstone(t)
+		}
+	}
+
+	return nil
+}
+
+// send starts the next message of an entry.
+func (s *Sink) send(ctx context.Context, e *entry) {
+	o := outcome{entry: e}
+
+	var (
+		msg *nats.Msg
+		err error
+	)
+
+	switch {
+	case len(e.tombstones) > 0:
+		o.tombstone = e.tombstones[0]
+		msg, err = s.encoder.deleted(o.tombstone.TypedSpec())
+	case e.status != nil:
+		o.status = e.status
+		msg, err = s.encoder.status(e.status)
+	default:
+		return
+	}
+
+	e.flying = true
+	s.inFlight++
+
+	if err != nil {
+		o.err = err
+		s.report(ctx, o)
+
+		return
+	}
+
+	future, err := s.Publisher.PublishMsgAsync(msg)
+	if err != nil {
+		o.err = err
+		s.report(ctx, o)
+
+		return
+	}
+
+	// One goroutine a message in flight: at most maxInFlight.
+	go func() {
+		timeout := time.NewTimer(ackTimeout)
+		defer timeout.Stop()
+
+		select {
+		case <-future.Ok():
+		case o.err = <-future.Err():
+		case <-timeout.C:
+			o.err = errors.New("no acknowledgement within " + ackTimeout.String())
+		case <-ctx.Done():
+			return
+		}
+
+		s.report(ctx, o)
+	}()
+}
+
+// report hands an outcome to Run's goroutine. done has room for every message in flight, so this never blocks for long.
+func (s *Sink) report(ctx context.Context, o outcome) {
+	select {
+	case s.done <- o:
+	case <-ctx.Done():
+	}
+}
+
+// finish takes an outcome: what was acknowledged is off the entry, what failed is tried again later, newest first.
+func (s *Sink) finish(ctx context.Context, o outcome) {
+	e := o.entry
+	s.inFlight--
+
+	e.flying = false
+
+	if o.err != nil {
+		s.Metrics.Failed.Inc()
+		s.pause(e, o.err)
+		s.outbox.enqueue(e)
+
+		return
+	}
+
+	s.failures = 0
+	s.Metrics.Published.Inc()
+
+	switch {
+	case o.tombstone != nil:
+		e.tombstones, e.uid = e.tombstones[1:], ""
+		s.bury(ctx, o.tombstone)
+	case e.status == o.status:
+		e.status, e.uid = nil, uidOf(o.status)
+	default:
+		e.uid = uidOf(o.status)
+	}
+
+	s.outbox.enqueue(e)
+	s.outbox.forget(e)
+}
+
+// pause stops sending for a while that doubles with each failure, with jitter. A message fails because the broker is away
+// or full, which is the same for all of them.
+func (s *Sink) pause(e *entry, err error) {
+	s.failures++
+
+	if s.Metrics.MayLog() {
+		s.Logger.Warn("a status could not be published; it is tried again", zap.String("kind", e.kind), zap.String("name", e.name), zap.Error(err))
+	}
+
+	if s.resume != nil {
+		return
+	}
+
+	wait := min(minBackoff<<min(s.failures-1, 10), maxBackoff)
+	s.resume = time.After(wait + rand.N(wait/2))
+}
+
+// bury destroys a tombstone whose message was acknowledged.
+func (s *Sink) bury(ctx context.Context, t *resources.Tombstone) {
+	delete(s.outbox.seen, t.TypedSpec().UID)
+
+	err := s.State.Destroy(ctx, t.Metadata(), state.WithDestroyOwner(t.Metadata().Owner()))
+	if err != nil && !state.IsNotFoundError(err) && ctx.Err() == nil {
+		s.Logger.Warn("a tombstone could not be removed; its message will be sent again at the next start", zap.String("name", t.TypedSpec().Name), zap.Error(err))
+	}
+}
