@@ -5,6 +5,8 @@ import (
 
 	"github.com/cosi-project/runtime/pkg/resource/meta"
 	"github.com/cosi-project/runtime/pkg/resource/typed"
+
+	"gateway/resources/cronexpr"
 )
 
 // ScheduleType is the COSI type of Schedule.
@@ -24,14 +26,24 @@ type ScheduleSpec struct {
 	Target   *Target  `json:"target,omitempty" protobuf:"7"`
 }
 
-// Validate implements Validator. The expression itself is checked by package sources/schedules through config.
+// Validate implements Validator.
 func (s *ScheduleSpec) Validate() (errs FieldErrors) {
 	if (s.Cron == "") == (s.At == "") {
 		errs.Add("spec", "exactly one of cron and at is required")
 	}
 
-	if _, err := time.LoadLocation(s.Timezone); err != nil || s.Timezone == "Local" {
+	// "Local" would mean another time on another machine.
+	loc, err := time.LoadLocation(s.Timezone)
+	if err != nil || s.Timezone == "Local" {
 		errs.Add("spec.timezone", "%q is not a time zone, as Europe/Berlin", s.Timezone)
+
+		loc = time.UTC
+	}
+
+	if s.Cron != "" {
+		if _, err := cronexpr.Parse(s.Cron, loc); err != nil {
+			errs.Add("spec.cron", "%s", err)
+		}
 	}
 
 	if s.At != "" {

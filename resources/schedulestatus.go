@@ -23,6 +23,9 @@ type ScheduleStatusSpec struct {
 	Last []time.Time `json:"last,omitempty" protobuf:"5"`
 	// Skipped counts ticks that an overlap skipped.
 	Skipped int64 `json:"skipped,omitempty" protobuf:"6"`
+	// Timing is what the schedule follows (expression and time zone), Anchor since when: no tick up to then is ever made up for.
+	Timing string    `json:"timing,omitempty" protobuf:"7"`
+	Anchor time.Time `json:"anchor,omitzero" protobuf:"8"`
 }
 
 // DeepCopy implements typed.DeepCopyable.

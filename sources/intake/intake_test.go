@@ -22,13 +22,13 @@ func TestSourcesShareOneRegistration(t *testing.T) {
 	m.Pending(resources.SourceFile, 7)
 	m.AddPending(resources.SourceFile, -2)
 
+	intake.NewMetrics(registry).AddPending(resources.SourceFile, 1) // of a rebuilt runtime
+
 	families, err := registry.Gather()
 	require.NoError(t, err)
 	require.Len(t, families, 3)
 	require.Equal(t, "gateway_events_pending", families[0].GetName())
-	require.InDelta(t, 5, families[0].GetMetric()[0].GetGauge().GetValue(), 0)
-
-	require.Panics(t, func() { intake.NewMetrics(registry) }, "a second registration is a mistake in the composition root")
+	require.InDelta(t, 6, families[0].GetMetric()[0].GetGauge().GetValue(), 0)
 }
 
 func TestMetricsOfNobodyCountNothing(t *testing.T) {

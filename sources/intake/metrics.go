@@ -1,6 +1,10 @@
 package intake
 
-import "github.com/prometheus/client_golang/prometheus"
+import (
+	"errors"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
 
 // Metrics counts what sources take in. One value is shared by all sources, because a registry takes each metric once. All
 // methods are safe for concurrent use and do nothing on nil. Sources are the resources.SourceX constants.
@@ -10,25 +14,38 @@ type Metrics struct {
 	pending  *prometheus.GaugeVec
 }
 
-// NewMetrics registers the metrics of all sources.
+// NewMetrics registers the metrics of all sources. With a registry that has them already it returns the same counters: sources
+// are built again whenever the runtime is, and keep counting where they were.
 func NewMetrics(registry prometheus.Registerer) *Metrics {
-	m := &Metrics{
-		received: prometheus.NewCounterVec(prometheus.CounterOpts{
+	return &Metrics{
+		received: register(registry, prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "gateway_events_received_total",
 			Help: "Events taken in.",
-		}, []string{"source"}),
-		refused: prometheus.NewCounterVec(prometheus.CounterOpts{
+		}, []string{"source"})),
+		refused: register(registry, prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "gateway_events_refused_total",
 			Help: "Events that were not taken in, by reason.",
-		}, []string{"source", "reason"}),
-		pending: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+		}, []string{"source", "reason"})),
+		pending: register(registry, prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "gateway_events_pending",
 			Help: "Events that were taken in or seen, and have yet to be handled.",
-		}, []string{"source"}),
+		}, []string{"source"})),
 	}
-	registry.MustRegister(m.received, m.refused, m.pending)
+}
 
-	return m
+func register[C prometheus.Collector](registry prometheus.Registerer, collector C) C {
+	err := registry.Register(collector)
+	if err == nil {
+		return collector
+	}
+
+	if known, ok := errors.AsType[prometheus.AlreadyRegisteredError](err); ok {
+		if existing, ok := known.ExistingCollector.(C); ok {
+			return existing
+		}
+	}
+
+	panic(err) // two metrics of one name are a fault of the program
 }
 
 // Received counts an event that was taken in.
