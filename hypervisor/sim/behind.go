@@ -1,0 +1,216 @@
+package sim
+
+import (
+	"fmt"
+
+	"gateway/hypervisor"
+	"gateway/resources"
+)
+
+// Domain returns a domain by UUID, whoever it belongs to, without counting as a call.
+func (h *Host) Domain(uuid string) (hypervisor.Domain, bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+
+	d, ok := h.domains[uuid]
+	if !ok {
+		return hypervisor.Domain{}, false
+	}
+
+	return d.observe(), true
+}
+
+// AddDomain defines a domain as somebody else: with the mark of d.Gateway, or none, in d.State, with d.Spec. Name and
+// UUID are taken from d.
+func (h *Host) AddDomain(d hypervisor.Domain) error {
+	return h.change(func() error {
+		if h.domains[d.UUID] != nil || h.names[d.Name] != nil {
+			return fmt.Errorf("error adding domain %q (%s) to %s: %w: name or UUID is taken", d.Name, d.UUID, h.name, hypervisor.ErrInvalid)
+		}
+
+		spec := d.Spec.Normalised()
+		spec.Name, spec.UUID, spec.VM, spec.Revision = d.Name, d.UUID, d.VM, d.Revision
+
+		added := &domain{gateway: d.Gateway, spec: &spec, state: resources.StateStopped, reason: "unknown", autostart: d.Autostart}
+		h.insert(added)
+		h.record(record{Domain: domainRecordOf(added)})
+		h.emit(hypervisor.EventDefined, added, "added")
+
+		if d.State == resources.StateRunning || d.State == resources.StatePaused {
+			h.powerOn(added, d.State == resources.StatePaused)
+		}
+
+		return nil
+	})
+}
+
+// keepChange is change for what has no caller to report an error to.
+func (h *Host) keepChange(effect func()) {
+	if err := h.change(func() error { effect(); return nil }); err != nil {
+		h.mu.Lock()
+		h.violate("error keeping the state: %s", err)
+		h.mu.Unlock()
+	}
+}
+
+// with runs do on a domain, and reports whether it exists.
+func (h *Host) with(uuid string, do func(*domain)) bool {
+	found := false
+
+	h.keepChange(func() {
+		if d := h.domains[uuid]; d != nil {
+			found = true
+			do(d)
+		}
+	})
+
+	return found
+}
+
+// Destroy forces a domain off behind the gateway's back. Like all that follows it reports whether there is such a domain.
+func (h *Host) Destroy(uuid string) bool {
+	return h.with(uuid, func(d *domain) {
+		if d.live != nil {
+			h.powerOff(d, resources.StateStopped, "destroyed")
+		}
+	})
+}
+
+// Start starts a domain behind the gateway's back.
+func (h *Host) Start(uuid string) bool {
+	return h.with(uuid, func(d *domain) {
+		if d.live == nil {
+			h.powerOn(d, false)
+		}
+	})
+}
+
+// Crash makes the guest of a domain crash.
+func (h *Host) Crash(uuid string) bool {
+	return h.with(uuid, func(d *domain) {
+		if d.live != nil {
+			h.powerOff(d, resources.StateCrashed, "crashed")
+		}
+	})
+}
+
+// GuestShutdown is a poweroff typed inside the guest.
+func (h *Host) GuestShutdown(uuid string) bool {
+	return h.with(uuid, func(d *domain) {
+		if d.live != nil {
+			h.guestOff(d)
+		}
+	})
+}
+
+// Pause and Resume change a running domain behind the gateway's back.
+func (h *Host) Pause(uuid string) bool { return h.pause(uuid, true) }
+
+// Resume is the opposite of Pause.
+func (h *Host) Resume(uuid string) bool { return h.pause(uuid, false) }
+
+func (h *Host) pause(uuid string, paused bool) bool {
+	return h.with(uuid, func(d *domain) {
+		if d.live != nil && (d.state == resources.StatePaused) != paused {
+			h.setPaused(d, paused)
+		}
+	})
+}
+
+// Undefine removes a definition behind the gateway's back. A domain that is on becomes transient: it goes on, and
+// vanishes when it goes off.
+func (h *Host) Undefine(uuid string) bool {
+	return h.with(uuid, func(d *domain) {
+		if d.live == nil {
+			h.remove(d)
+
+			return
+		}
+
+		d.transient = true
+		h.record(record{Domain: domainRecordOf(d)})
+		h.emit(hypervisor.EventUndefined, d, "removed")
+	})
+}
+
+// SetMemory changes the memory in the definition of a domain behind the gateway's back.
+func (h *Host) SetMemory(uuid string, memory resources.Size) bool {
+	return h.with(uuid, func(d *domain) {
+		spec := *d.spec
+		spec.Memory, spec.MaxMemory = memory, memory
+		spec = spec.Normalised()
+		d.spec = &spec
+		h.record(record{Domain: domainRecordOf(d)})
+		h.emit(hypervisor.EventDefined, d, "updated")
+	})
+}
+
+// SetStubborn makes the guest of a domain ignore the power button, or heed it again.
+func (h *Host) SetStubborn(uuid string, stubborn bool) bool {
+	return h.with(uuid, func(d *domain) { d.stubborn = stubborn })
+}
+
+// AddNetwork defines a network as somebody else, active as n says, with a DHCP entry for each host.
+func (h *Host) AddNetwork(n hypervisor.Network) error {
+	return h.change(func() error {
+		if h.networks[n.Name] != nil {
+			return fmt.Errorf("error adding network %q to %s: %w: the name is taken", n.Name, h.name, hypervisor.ErrInvalid)
+		}
+
+		spec := hypervisor.NetworkSpec{Name: n.Name, UUID: n.UUID, Bridge: n.Bridge, Hosts: sortedHosts(n.Hosts)}
+		h.setNetwork(&network{spec: spec, active: n.Active})
+
+		return nil
+	})
+}
+
+// DropNetwork removes a network behind the gateway's back, and reports whether there was one.
+func (h *Host) DropNetwork(name string) bool {
+	found := false
+
+	h.keepChange(func() {
+		if found = h.networks[name] != nil; found {
+			h.removeNetwork(name)
+		}
+	})
+
+	return found
+}
+
+// NetworkStarts returns how often a network was started since the host came up: a restart cuts the guests off.
+func (h *Host) NetworkStarts(name string) int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+
+	if n := h.networks[name]; n != nil {
+		return n.starts
+	}
+
+	return 0
+}
+
+// DropVolume removes a volume behind the gateway's back, and reports whether there was one.
+func (h *Host) DropVolume(name string) bool {
+	found := false
+
+	h.keepChange(func() {
+		if found = h.volumes[name] != nil; found {
+			h.removeVolume(name)
+		}
+	})
+
+	return found
+}
+
+// Volumes returns the sizes of all volumes by name.
+func (h *Host) Volumes() map[string]resources.Size {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+
+	sizes := make(map[string]resources.Size, len(h.volumes))
+	for name, v := range h.volumes {
+		sizes[name] = v.size
+	}
+
+	return sizes
+}

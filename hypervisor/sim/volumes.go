@@ -1,0 +1,97 @@
+package sim
+
+import (
+	"context"
+	"fmt"
+
+	"gateway/hypervisor"
+	"gateway/resources"
+)
+
+// volume is one volume of a host. It is never changed in place.
+type volume struct {
+	name    string
+	gateway string
+	size    resources.Size
+	backing string
+}
+
+// EnsureVolume implements hypervisor.Driver.
+func (d *driver) EnsureVolume(ctx context.Context, spec hypervisor.VolumeSpec) (path string, created bool, err error) {
+	err = d.do(ctx, op{call: "EnsureVolume", doing: "making volume", subject: spec.Name}, func() error {
+		h := d.host
+
+		if spec.Name == "" || spec.Size < 0 {
+			return fmt.Errorf("%w: a volume needs a name and a size", hypervisor.ErrInvalid)
+		}
+
+		current := h.volumes[spec.Name]
+
+		switch {
+		case current == nil && spec.MustExist:
+			return hypervisor.ErrNotFound
+		case current == nil:
+			h.setVolume(&volume{name: spec.Name, gateway: d.gateway, size: spec.Size, backing: spec.Backing})
+
+			created = true
+		case current.gateway != d.gateway:
+			return hypervisor.ErrForeign
+		case current.size < spec.Size:
+			grown := *current
+			grown.size = spec.Size
+			h.setVolume(&grown)
+		}
+
+		path = h.volumePath(spec.Name)
+
+		return nil
+	})
+
+	return path, created, err
+}
+
+// RemoveVolume implements hypervisor.Driver.
+func (d *driver) RemoveVolume(ctx context.Context, name string) error {
+	return d.do(ctx, op{call: "RemoveVolume", doing: "removing volume", subject: name}, func() error {
+		v := d.host.volumes[name]
+		if v == nil {
+			return nil
+		}
+
+		if v.gateway != d.gateway {
+			return hypervisor.ErrForeign
+		}
+
+		d.host.volumeLeaves(name)
+		d.host.removeVolume(name)
+
+		return nil
+	})
+}
+
+// volumeLeaves notes when a volume is taken away from under a domain that is on.
+func (h *Host) volumeLeaves(name string) {
+	path := h.volumePath(name)
+
+	for uuid, dom := range h.domains {
+		if dom.live == nil {
+			continue
+		}
+
+		for _, disk := range dom.live.Disks {
+			if disk.Path == path {
+				h.violate("volume %q was removed under domain %q (%s)", name, dom.spec.Name, uuid)
+			}
+		}
+	}
+}
+
+func (h *Host) setVolume(v *volume) {
+	h.volumes[v.name] = v
+	h.record(record{Volume: volumeRecordOf(v)})
+}
+
+func (h *Host) removeVolume(name string) {
+	delete(h.volumes, name)
+	h.record(record{VolumeGone: name})
+}
