@@ -158,14 +158,24 @@ type NATS struct {
 	JetStream  jetstream.JetStream
 }
 
-// Publish implements Publisher. Where a stream has the subject it waits for its acknowledgement, else until the server has
-// taken the message.
+// Publish implements Publisher. Where a stream has the subject it waits for the stream's acknowledgement, else until the
+// server has taken the message. The stream is looked up first: a JetStream publish to a subject without one would reach
+// core subscribers and then wait for an answer that nobody gives.
 func (n NATS) Publish(ctx context.Context, msg *nats.Msg) error {
-	_, err := n.JetStream.PublishMsg(ctx, msg)
-	if !errors.Is(err, jetstream.ErrNoStreamResponse) {
+	_, err := n.JetStream.StreamNameBySubject(ctx, msg.Subject)
+
+	switch {
+	case err == nil:
+		_, err = n.JetStream.PublishMsg(ctx, msg)
+
+		return err
+	case !errors.Is(err, jetstream.ErrStreamNotFound):
+		return fmt.Errorf("error looking up the stream: %w", err)
+	}
+
+	if err := n.Connection.PublishMsg(msg); err != nil {
 		return err
 	}
 
-	// The request that found no stream was delivered to core subscribers already: a second publish would be a duplicate.
 	return n.Connection.FlushWithContext(ctx)
 }
