@@ -30,6 +30,9 @@ const (
 	OnDeleteRemove = "remove"
 )
 
+// RedactedPrefix starts what is shown in place of a secret: <redacted sha256:DIGEST>.
+const RedactedPrefix = "<redacted sha256:"
+
 // VMConfigSpec is the desired state of a VM.
 type VMConfigSpec struct {
 	Description string `json:"description,omitempty" protobuf:"1" doc:"what the VM is for; at most 1024 characters"`
@@ -47,7 +50,7 @@ type VMConfigSpec struct {
 	Graphics   string      `json:"graphics" protobuf:"12" default:"none" enum:"none,vnc" doc:"vnc: on a unix socket"`
 	GuestAgent bool        `json:"guestAgent,omitempty" protobuf:"13" doc:"a channel for the QEMU guest agent"`
 	Placement  Placement   `json:"placement,omitzero" protobuf:"14"`
-	Shutdown   Shutdown    `json:"shutdown,omitzero" protobuf:"15"`
+	Shutdown   Shutdown    `json:"shutdown" protobuf:"15"`
 
 	OnCrash         string `json:"onCrash" protobuf:"16" default:"restart" enum:"restart,stay-off"`
 	OnGuestShutdown string `json:"onGuestShutdown" protobuf:"17" default:"restart" enum:"restart,stay-off" doc:"what a poweroff typed inside the guest leads to"`

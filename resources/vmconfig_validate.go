@@ -65,6 +65,10 @@ func (s *VMConfigSpec) Validate() (errs FieldErrors) {
 			errs.Add("spec.cloudInit", "give either userData or userDataFile, not both")
 		}
 
+		if strings.HasPrefix(c.UserData, RedactedPrefix) {
+			errs.Add("spec.cloudInit.userData", "this is what is shown in place of the user data: write the user data itself")
+		}
+
 		if len(c.UserData) > maxUserData {
 			errs.Add("spec.cloudInit.userData", "%d bytes, at most %d are allowed", len(c.UserData), maxUserData)
 		}
