@@ -14,6 +14,10 @@ const HoldType = "Holds" + typeSuffix
 // Hold stops the reconciling of one object. Its id is HoldID.
 type Hold = typed.Resource[HoldSpec, HoldExtension]
 
+// HoldForced is the Reason of a Hold that comes with a forced deletion: the object goes, and what declares it does not bring
+// it back. Any other Hold keeps an object in teardown from being taken apart too.
+const HoldForced = "ForcedDeletion"
+
 // HoldSpec stops the reconciling of one object.
 type HoldSpec struct {
 	Kind   string    `json:"kind" protobuf:"1"`

@@ -1,0 +1,204 @@
+package vm
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+
+	"gateway/hypervisor"
+	"gateway/resources"
+)
+
+// volumeName is the name of a disk's volume, unique on a host.
+func volumeName(vm, disk string) string { return vm + "." + disk + ".qcow2" }
+
+// isVolume reports whether the gateway makes the disk, rather than using a file that is there.
+func isVolume(d *resources.Disk) bool { return d.Path == "" }
+
+// ensureVolumes makes the volumes of the VM's disks and finds their paths. A converged VM's are not looked at again until
+// it is started: the domain has the paths.
+func (p *pass) ensureVolumes(ctx context.Context) (bool, error) {
+	p.condition(resources.ConditionImageReady, resources.ConditionTrue, p.imageReason(), "")
+
+	for i := range p.spec.Disks {
+		d := &p.spec.Disks[i]
+		if !isVolume(d) {
+			continue
+		}
+
+		if known := p.knownPath(d.Name); known != "" {
+			p.disks[d.Name] = known
+
+			continue
+		}
+
+		if err := p.ensureVolume(ctx, d); err != nil {
+			return false, err
+		}
+	}
+
+	if p.domain == nil && p.blocked != nil {
+		p.converged(resources.ConditionFalse, p.blocked.Reason, p.blocked.Message)
+
+		return false, nil
+	}
+
+	return true, nil
+}
+
+func (p *pass) imageReason() string {
+	if slices.ContainsFunc(p.spec.Disks, func(d resources.Disk) bool { return d.Image != "" }) {
+		return resources.ReasonImageReady
+	}
+
+	return resources.ReasonNotNeeded
+}
+
+// knownPath returns the path of a volume that need not be looked at: the domain has it, it was made for this revision, and
+// no start is near.
+func (p *pass) knownPath(disk string) string {
+	if p.domain == nil || p.domain.Revision != p.revision() || p.overridden("disks") ||
+		!slices.Contains(p.status.DisksMade, disk) || isOff(p.domain) && p.spec.Power != resources.PowerStopped {
+		return ""
+	}
+
+	for _, d := range p.domain.Spec.Disks {
+		if d.Name == disk {
+			return d.Path
+		}
+	}
+
+	return ""
+}
+
+// ensureVolume makes one volume, from its image where it has one. What can't be made now blocks the definition.
+func (p *pass) ensureVolume(ctx context.Context, d *resources.Disk) error {
+	volume := hypervisor.VolumeSpec{
+		Name: volumeName(p.id, d.Name), Size: d.Size,
+		MustExist: slices.Contains(p.status.DisksMade, d.Name),
+	}
+
+	if d.Image != "" && !volume.MustExist {
+		image, err := p.image(ctx, d.Image)
+		if err != nil || image == nil {
+			return err
+		}
+
+		volume.Backing, volume.BackingFormat = image.Path, formatOf(image.Path)
+	}
+
+	err := p.act(ctx, "make volume "+volume.Name, func() (changed bool, err error) {
+		p.disks[d.Name], changed, err = p.driver.EnsureVolume(ctx, volume)
+
+		return changed, err
+	})
+
+	if volume.MustExist && errors.Is(err, hypervisor.ErrNotFound) {
+		delete(p.disks, d.Name)
+		p.block(resources.ReasonDiskMissing, fmt.Sprintf("volume %s held data and is not on host %s any more", volume.Name, p.host()))
+		p.after(diskRetry)
+
+		return nil
+	}
+
+	if err != nil {
+		return err
+	}
+
+	if !volume.MustExist {
+		p.status.DisksMade = append(slices.Clone(p.status.DisksMade), d.Name)
+	}
+
+	return nil
+}
+
+// define makes the domain's definition what was declared. A definition without a difference is not touched.
+func (p *pass) define(ctx context.Context) (bool, error) {
+	if p.blocked != nil {
+		return p.domain != nil, nil
+	}
+
+	wanted := p.domainSpec()
+	if p.domain != nil && p.isOurs(p.domain) {
+		normal := wanted.Normalised()
+		if len(normal.Differences(&p.domain.Spec)) == 0 {
+			return true, nil
+		}
+	}
+
+	what := "define"
+	if p.domain != nil {
+		what = "redefine"
+	}
+
+	err := p.act(ctx, what, func() (bool, error) {
+		result, err := p.driver.DefineDomain(ctx, wanted)
+		if err != nil {
+			return false, err
+		}
+
+		return result.Created || len(result.Changed) > 0, nil
+	})
+	if err != nil {
+		return false, err
+	}
+
+	if p.acted || p.domain == nil {
+		if err := p.look(ctx); err != nil {
+			return false, err
+		}
+	}
+
+	if p.domain == nil {
+		return false, fmt.Errorf("the domain of VM %q vanished from host %q after it was defined: %w", p.id, p.host(), hypervisor.ErrBusy)
+	}
+
+	return true, nil
+}
+
+// domainSpec is the definition that the VM's document asks for.
+func (p *pass) domainSpec() hypervisor.DomainSpec {
+	s := p.spec
+	d := hypervisor.DomainSpec{
+		Name: s.DomainName(p.id), UUID: p.uuid(), VM: p.id, Revision: p.revision(), Description: s.Description,
+		CPUs: s.CPUs, MaxCPUs: max(s.MaxCPUs, s.CPUs), Memory: s.Memory, MaxMemory: max(s.MaxMemory, s.Memory),
+		Firmware: s.Firmware, Boot: s.Boot, Graphics: s.Graphics, GuestAgent: s.GuestAgent, Adopt: s.Adopt != nil,
+	}
+
+	for i := range s.Disks {
+		disk := &s.Disks[i]
+		if isVolume(disk) {
+			d.Disks = append(d.Disks, hypervisor.DomainDisk{Name: disk.Name, Path: p.disks[disk.Name], Format: "qcow2"})
+
+			continue
+		}
+
+		format := formatOf(disk.Path)
+		d.Disks = append(d.Disks, hypervisor.DomainDisk{
+			Name: disk.Name, Path: disk.Path, Format: format, ReadOnly: format == "iso", CDROM: format == "iso",
+		})
+	}
+
+	if len(s.Interfaces) > 0 {
+		for _, b := range p.network.TypedSpec().Interfaces {
+			d.Interfaces = append(d.Interfaces, hypervisor.DomainInterface{MAC: b.MAC, Network: b.LibvirtNetwork, Bridge: b.Bridge})
+		}
+	}
+
+	return d
+}
+
+// formatOf tells the format of a file by its name, as the hypervisor must not guess it from a guest's data.
+func formatOf(file string) string {
+	switch strings.ToLower(path.Ext(file)) {
+	case ".qcow2":
+		return "qcow2"
+	case ".iso":
+		return "iso"
+	default:
+		return "raw"
+	}
+}
