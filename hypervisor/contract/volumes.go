@@ -1,0 +1,80 @@
+package contract
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"gateway/hypervisor"
+	"gateway/resources"
+)
+
+// volumeSpec returns a volume that is not there yet, and is removed when the test ends.
+func (f *fixture) volumeSpec() hypervisor.VolumeSpec {
+	f.Helper()
+
+	name := fmt.Sprintf("contract-%d.root.qcow2", sequence.Add(1))
+	f.Cleanup(func() {
+		d := f.h.Open(f.T)
+		defer func() { require.NoError(f, d.Close()) }()
+
+		require.NoError(f, d.RemoveVolume(f.ctx(), name))
+	})
+
+	return hypervisor.VolumeSpec{Name: name, Size: 64 * resources.MiB}
+}
+
+// volume makes a volume, and requires that it was there, or was not.
+func (f *fixture) volume(spec hypervisor.VolumeSpec, wantCreated bool) string {
+	f.Helper()
+
+	path, created, err := f.driver.EnsureVolume(f.ctx(), spec)
+	require.NoError(f, err)
+	require.Equal(f, wantCreated, created)
+	require.NotEmpty(f, path)
+
+	return path
+}
+
+func testVolumes(t *testing.T, h *Harness) {
+	need(t, h.Capabilities.Volumes, "volumes")
+
+	t.Run("are made once, and removed once", func(t *testing.T) {
+		f := begin(t, h)
+		spec := f.volumeSpec()
+
+		path := f.volume(spec, true)
+		require.Equal(t, path, f.volume(spec, false))
+
+		require.NoError(t, f.driver.RemoveVolume(f.ctx(), spec.Name))
+		require.NoError(t, f.driver.RemoveVolume(f.ctx(), spec.Name))
+		require.Equal(t, path, f.volume(spec, true))
+	})
+
+	t.Run("grow and never shrink", func(t *testing.T) {
+		f := begin(t, h)
+		spec := f.volumeSpec()
+		path := f.volume(spec, true)
+
+		for _, size := range []resources.Size{128 * resources.MiB, 128 * resources.MiB, 32 * resources.MiB} {
+			spec.Size = size
+			require.Equal(t, path, f.volume(spec, false))
+		}
+	})
+
+	t.Run("that held data are never made anew", func(t *testing.T) {
+		f := begin(t, h)
+		spec := f.volumeSpec()
+		spec.MustExist = true
+
+		_, _, err := f.driver.EnsureVolume(f.ctx(), spec)
+		require.ErrorIs(t, err, hypervisor.ErrNotFound)
+
+		spec.MustExist = false
+		path := f.volume(spec, true)
+
+		spec.MustExist = true
+		require.Equal(t, path, f.volume(spec, false))
+	})
+}
