@@ -1,6 +1,7 @@
 package resources
 
 import (
+	"github.com/cosi-project/runtime/pkg/resource"
 	"github.com/cosi-project/runtime/pkg/resource/meta"
 	"github.com/cosi-project/runtime/pkg/resource/typed"
 )
@@ -37,6 +38,16 @@ type ActionSpec struct {
 	// Rule holds what a sender's apply may do; nil for an operator.
 	Rule *ApplyRule `json:"rule,omitempty" protobuf:"7"`
 	Hops int        `json:"hops,omitempty" protobuf:"8"`
+}
+
+// Finalizer is the one that the action is created with: of who executes it. Without it nobody would, and retention would
+// take the action away.
+func (s *ActionSpec) Finalizer() resource.Finalizer {
+	if s.Verb == ActionPublish {
+		return FinalizerPublish
+	}
+
+	return FinalizerDocuments
 }
 
 // DeepCopy implements typed.DeepCopyable.

@@ -81,6 +81,12 @@ func (g *guard) Create(ctx context.Context, r resource.Resource, opts ...state.C
 	setContent(created, r)
 	resources.SetCause(created.Metadata(), apiCause)
 
+	if action, ok := created.(*resources.Action); ok {
+		// Who executes it is said by the finalizer, and who asks is not the client's to say.
+		action.TypedSpec().By = apiCause
+		action.Metadata().Finalizers().Add(action.TypedSpec().Finalizer())
+	}
+
 	if err := g.CoreState.Create(ctx, created); err != nil {
 		return err
 	}
