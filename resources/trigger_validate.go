@@ -12,7 +12,7 @@ const (
 	maxPublishedText = 1024
 )
 
-// Validate implements Validator. The expressions are compiled by who runs them.
+// Validate implements Validator. Expressions are compiled, not run.
 func (s *TriggerSpec) Validate() (errs FieldErrors) {
 	// A file is named by its path, all other sources by the name of an object.
 	switch {
@@ -42,6 +42,8 @@ func (s *TriggerSpec) Validate() (errs FieldErrors) {
 	for i := range s.Do {
 		s.Do[i].validate(indexed("spec.do", i), &errs)
 	}
+
+	s.validateExpressions(&errs)
 
 	return errs
 }

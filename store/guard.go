@@ -17,7 +17,9 @@ import (
 // Guard returns st as clients may use it, over gRPC for instance: declared objects pass the same checks as on every other way
 // in, with the API as origin; Overrides, Holds, Resyncs and Actions are written as they are; everything else is read-only.
 // A write is refused with an *AdmissionError. Nobody waits for the barrier here: who answers a client does.
-func (a *Admission) Guard(st state.CoreState) state.CoreState { return &guard{CoreState: st, admission: a} }
+func (a *Admission) Guard(st state.CoreState) state.CoreState {
+	return &guard{CoreState: st, admission: a}
+}
 
 // guard implements state.CoreState. Reads and watches pass through.
 type guard struct {
