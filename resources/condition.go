@@ -79,6 +79,7 @@ const (
 	ReasonPending            = "Pending"
 	ReasonUnschedulable      = "Unschedulable"
 	ReasonNoHosts            = "NoHosts"
+	ReasonNotEnoughCapacity  = "NotEnoughCapacity"
 	ReasonMoving             = "Moving"
 	ReasonNotNeeded          = "NotNeeded"
 	ReasonNetworkReady       = "NetworkReady"

@@ -1,0 +1,143 @@
+package placement
+
+import (
+	"context"
+	"fmt"
+
+	"go.uber.org/zap"
+
+	"gateway/controllers/chain"
+	"gateway/resources"
+)
+
+// keep looks at a VM that is placed: it moves it where it has to leave and can, and otherwise follows its size.
+func (p *pass) keep(ctx context.Context, current *resources.VMPlacement) error {
+	var (
+		l    = p.ledger()
+		want = *current.TypedSpec()
+		next = entry{request: p.request, host: want.Host, reserved: want.Reserved}
+	)
+
+	// What is in the state is the truth, should a write have failed half-way.
+	l.set(l.withWaiting(next))
+
+	want.Reason, want.Message, want.Hosts = resources.ReasonPlaced, "", nil
+
+	why := p.mustLeave(want.Host)
+	if why != "" {
+		to, obstacle, final := p.canLeave(want.Host)
+		if to != "" {
+			return p.move(ctx, current, to, why)
+		}
+
+		want.Reason = resources.ReasonUnschedulable
+		want.Message = fmt.Sprintf("stays on host %s, which %s: %s", want.Host, why, obstacle)
+		next.waiting = waiting{is: !final, leaving: true}
+
+		if h := l.hosts[want.Host]; h != nil && !h.connected {
+			want.Reason = resources.ReasonHostUnreachable
+		}
+	}
+
+	if v := l.room(want.Host, &p.request, growth(want.Reserved, p.need), resources.Capacity{}); v.obstacle == fits || v.obstacle == missing {
+		want.Reserved, want.Revision = p.need, p.revision()
+	} else {
+		want.Reason = resources.ReasonNotEnoughCapacity
+		want.Message = fmt.Sprintf("host %s: %s; %d CPUs, %s memory and %s disk stay reserved",
+			want.Host, v.text(&p.request), want.Reserved.CPUs, want.Reserved.Memory, want.Reserved.Disk)
+
+		if !next.leaving {
+			next.is = true
+		}
+	}
+
+	if err := p.write(ctx, want); err != nil {
+		return err
+	}
+
+	next.reserved = want.Reserved
+	l.set(next)
+
+	// The finalizer stands before the placement does; it is looked at again for the case that somebody took it off.
+	_, err := chain.Hold[*resources.Host](ctx, p.r, hostPointer(want.Host), finalizer)
+
+	return err
+}
+
+// withWaiting returns e with what the ledger knows of the VM's waiting.
+func (l *ledger) withWaiting(e entry) entry {
+	if known := l.vms[e.vm]; known != nil {
+		e.waiting = known.waiting
+	}
+
+	return e
+}
+
+// growth is what of a need is more than what is reserved: only that has to fit, on a host that has become smaller too.
+func growth(reserved, need resources.Capacity) resources.Capacity {
+	return resources.Capacity{
+		CPUs: max(0, need.CPUs-reserved.CPUs), Memory: max(0, need.Memory-reserved.Memory), Disk: max(0, need.Disk-reserved.Disk),
+	}
+}
+
+// mustLeave says why the VM may not stay on its host; empty: it may. A host without a document keeps its VMs.
+func (p *pass) mustLeave(name string) string {
+	h := p.ledger().hosts[name]
+
+	switch {
+	case p.rules.Host != "" && p.rules.Host != name:
+		return "is not host " + p.rules.Host
+	case h == nil:
+		return ""
+	case !matches(p.rules.Selector, h.labels):
+		return "does not have the labels " + text(p.rules.Selector)
+	case h.drain && p.rules.Host != name:
+		return "is being drained"
+	default:
+		return ""
+	}
+}
+
+// canLeave returns the host that takes a VM which has to leave, or what keeps it. final reports that no room elsewhere
+// would change it.
+func (p *pass) canLeave(from string) (to, obstacle string, final bool) {
+	l := p.ledger()
+
+	switch h := l.hosts[from]; {
+	case p.settled:
+		return "", "its disks are there", true
+	case h == nil || !h.connected:
+		return "", "it is not connected, so nothing can be taken away from it", false
+	}
+
+	c := l.choose(&p.request, from)
+	if c.host == "" {
+		return "", c.text(&p.request), false
+	}
+
+	return c.host, "", false
+}
+
+// move claims the new host and begins the teardown on the old one. network and vm see it, let go, and the VM is placed
+// anew.
+func (p *pass) move(ctx context.Context, current *resources.VMPlacement, to, why string) error {
+	l := p.ledger()
+
+	spec := *current.TypedSpec()
+	spec.Reason, spec.Hosts = resources.ReasonMoving, nil
+	spec.Message = fmt.Sprintf("from host %s, which %s, to host %s", spec.Host, why, to)
+
+	if err := p.write(ctx, spec); err != nil {
+		return err
+	}
+
+	l.set(entry{request: p.request, host: spec.Host, reserved: spec.Reserved, claim: to})
+
+	p.logger.Info("moving", zap.String("vm", p.id), zap.String("from", spec.Host), zap.String("to", to), zap.String("cause", p.cause()))
+
+	if gone, err := p.drop(ctx); err != nil || !gone {
+		return err
+	}
+
+	return p.place(ctx)
+}

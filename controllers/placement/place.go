@@ -1,0 +1,160 @@
+package placement
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/cosi-project/runtime/pkg/controller"
+	"go.uber.org/zap"
+
+	"gateway/controllers/chain"
+	"gateway/resources"
+)
+
+// place finds a host for a VM that is nowhere. The caller holds the lock; it is given up while hosts are asked.
+func (p *pass) place(ctx context.Context) error {
+	p.ask(ctx)
+
+	l := p.ledger()
+
+	// Each turn but the last finds that a host is not what it was: there are as many turns as hosts, and one.
+	for range len(l.order) + 1 {
+		found, silent := l.where(p.c.options.GatewayID, p.id)
+
+		switch {
+		case found != "":
+		case silent != "":
+			return p.block(ctx, silent)
+		default:
+			c := l.choose(&p.request, "")
+			if c.host == "" {
+				return p.refuse(ctx, c)
+			}
+
+			found = p.prefer(c.host)
+		}
+
+		if done, err := p.put(ctx, found); err != nil || done {
+			return err
+		}
+	}
+
+	return controller.NewRequeueInterval(askAgain)
+}
+
+// ask asks the hosts that have not answered yet, all at the same time. What they say is in the ledger afterwards; who does
+// not answer in time is silent.
+func (p *pass) ask(ctx context.Context) {
+	l := p.ledger()
+
+	open := l.questions()
+	if len(open) == 0 {
+		return
+	}
+
+	l.mu.Unlock()
+	defer l.mu.Lock()
+
+	flights := make([]*chain.Flight, len(open))
+	for i, q := range open {
+		flights[i] = p.c.flights.Begin(q.host, func(ctx context.Context) error { return p.c.ask(ctx, q) })
+	}
+
+	for i, f := range flights {
+		if err := f.Wait(ctx); err != nil {
+			p.logger.Debug("host did not say which domains it has", zap.String("host", open[i].host), zap.Error(err))
+		}
+	}
+}
+
+// prefer returns the host that a VM on its way has claimed, if it is still good, and otherwise the chosen one.
+func (p *pass) prefer(chosen string) string {
+	e := p.ledger().vms[p.id]
+	if e == nil || e.claim == "" || p.rules.Host != "" && p.rules.Host != e.claim {
+		return chosen
+	}
+
+	if p.ledger().judge(e.claim, &p.request, resources.Capacity{}).obstacle != fits {
+		return chosen
+	}
+
+	return e.claim
+}
+
+// put places the VM on a host. done is false when the host is not what the ledger knew of it.
+func (p *pass) put(ctx context.Context, name string) (done bool, err error) {
+	l := p.ledger()
+
+	if changed, err := l.refresh(ctx, p.r, name); err != nil || changed {
+		return false, err
+	}
+
+	ok, err := chain.Hold[*resources.Host](ctx, p.r, hostPointer(name), finalizer)
+	if err != nil {
+		return false, err
+	}
+
+	if !ok {
+		// It has our VM's domain, or was chosen, and is gone in this moment: its event will wake the VM.
+		return true, p.block(ctx, name)
+	}
+
+	if err := p.write(ctx, resources.VMPlacementSpec{
+		Host: name, Reason: resources.ReasonPlaced, Reserved: p.need, Revision: p.revision(),
+	}); err != nil {
+		return false, err
+	}
+
+	l.set(entry{request: p.request, host: name, reserved: p.need})
+	delete(l.asked.found, p.id)
+
+	p.logger.Info("placed", zap.String("vm", p.id), zap.String("host", name), zap.String("cause", p.cause()))
+
+	return true, nil
+}
+
+// block leaves the VM unplaced until a host was asked.
+func (p *pass) block(ctx context.Context, name string) error {
+	var (
+		h    = p.ledger().hosts[name]
+		spec = resources.VMPlacementSpec{Revision: p.revision()}
+	)
+
+	switch {
+	case h == nil || !h.declared:
+		spec.Reason, spec.Message = resources.ReasonUnschedulable, fmt.Sprintf("host %s has the VM's domain and is being removed", name)
+	case h.connected || h.generation == 0 && !h.failed:
+		spec.Reason, spec.Message = resources.ReasonPending, fmt.Sprintf("host %s has not said yet whether it has the VM's domain", name)
+	default:
+		spec.Reason, spec.Message = resources.ReasonHostUnreachable, fmt.Sprintf("host %s has to be asked first whether it has the VM's domain, and is not connected", name)
+	}
+
+	if err := p.nowhere(ctx, spec, name); err != nil {
+		return err
+	}
+
+	if h != nil && h.connected {
+		return controller.NewRequeueInterval(askAgain)
+	}
+
+	return nil
+}
+
+// refuse leaves the VM unplaced, with the reasons of all hosts.
+func (p *pass) refuse(ctx context.Context, c choice) error {
+	spec := c.explain(&p.request)
+	spec.Revision = p.revision()
+
+	return p.nowhere(ctx, spec, "")
+}
+
+// nowhere writes why the VM is nowhere, and has it wait. What it claimed is given up: there is no room there either.
+func (p *pass) nowhere(ctx context.Context, spec resources.VMPlacementSpec, blocked string) error {
+	if err := p.write(ctx, spec); err != nil {
+		return err
+	}
+
+	p.ledger().set(entry{request: p.request, waiting: waiting{is: true, blocked: blocked}})
+
+	return nil
+}

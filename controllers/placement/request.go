@@ -1,0 +1,82 @@
+package placement
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	"gateway/resources"
+)
+
+// request is what a VM needs of a host.
+type request struct {
+	vm     string
+	need   resources.Capacity
+	labels map[string]string
+	rules  resources.Placement
+	// settled reports whether the VM has disks, which are on its host and don't move.
+	settled bool
+}
+
+// requestOf returns what a VM needs. Disks that are files of somebody else take nothing.
+func requestOf(vm *resources.VMConfig) request {
+	spec := vm.TypedSpec()
+	q := request{
+		vm:     vm.Metadata().ID(),
+		need:   resources.Capacity{CPUs: spec.CPUs, Memory: spec.Memory},
+		labels: vm.Metadata().Labels().Raw(), rules: spec.Placement, settled: len(spec.Disks) > 0,
+	}
+
+	for _, d := range spec.Disks {
+		q.need.Disk += d.Size
+	}
+
+	return q
+}
+
+func (q *request) equal(o *request) bool {
+	return q.vm == o.vm && q.need == o.need && q.settled == o.settled && maps.Equal(q.labels, o.labels) &&
+		q.rules.Host == o.rules.Host && q.rules.Spread == o.rules.Spread && maps.Equal(q.rules.Selector, o.rules.Selector) &&
+		maps.Equal(q.rules.Apart, o.rules.Apart) && maps.Equal(q.rules.Together, o.rules.Together)
+}
+
+// kin names the VMs that are spread as one: those with the same labels and the same `spread`.
+func (q *request) kin() string {
+	parts := []string{q.rules.Spread}
+	for _, k := range resources.SortedKeys(q.labels) {
+		parts = append(parts, k, q.labels[k])
+	}
+
+	return strings.Join(parts, "\x00")
+}
+
+// pair is one label.
+type pair struct{ key, value string }
+
+// firstPair returns the label of a set under which the set is indexed.
+func firstPair(set map[string]string) pair {
+	key := slices.Min(slices.Collect(maps.Keys(set)))
+
+	return pair{key, set[key]}
+}
+
+// matches reports whether labels has all of set.
+func matches(set, labels map[string]string) bool {
+	for k, v := range set {
+		if got, ok := labels[k]; !ok || got != v {
+			return false
+		}
+	}
+
+	return true
+}
+
+// text is a set of labels as users write it.
+func text(set map[string]string) string {
+	parts := make([]string, 0, len(set))
+	for _, k := range resources.SortedKeys(set) {
+		parts = append(parts, k+"="+set[k])
+	}
+
+	return strings.Join(parts, ",")
+}
