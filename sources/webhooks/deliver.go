@@ -1,0 +1,137 @@
+package webhooks
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/netip"
+	"time"
+
+	"github.com/cosi-project/runtime/pkg/state"
+	"github.com/google/uuid"
+
+	"gateway/resources"
+	"gateway/store"
+)
+
+// newDelivery makes the events of an authenticated request: one, or as many as a CloudEvents batch has.
+func newDelivery(route *route, r *http.Request, peer netip.Addr, raw []byte) ([]*resources.WebhookEvent, error) {
+	spec := &route.spec
+
+	body, err := decompress(r, raw, spec.Gzip, int64(spec.Limits.Body))
+	if err != nil {
+		return nil, err
+	}
+
+	now := time.Now().UTC()
+	base := resources.EventAttributes{
+		Source: resources.SourceWebhook, Name: route.name, Time: now, Received: now, Peer: peer.String(), Publish: spec.Publish,
+		Headers: keptHeaders(r.Header, route.verifier.headers()),
+	}
+
+	if !isPing(r.Header) {
+		base.Target = spec.Target
+	}
+
+	if spec.Content == "cloudevents" {
+		decoded, err := decodeCloudEvents(r.Header, body)
+		if err != nil {
+			return nil, err
+		}
+
+		events := make([]*resources.WebhookEvent, 0, len(decoded))
+
+		for _, e := range decoded {
+			a := base.Clone()
+			e.into(&a)
+			events = append(events, newEvent(route, r, a, e.data))
+		}
+
+		return events, nil
+	}
+
+	data, dataType, err := decodeContent(spec.Content, r.Header, body)
+	if err != nil {
+		return nil, err
+	}
+
+	describe(spec, r.Header, &base)
+	base.DataContentType = dataType
+
+	return []*resources.WebhookEvent{newEvent(route, r, base, data)}, nil
+}
+
+// newEvent makes the resource. Its id is made of the delivery's id, so that the same delivery is the same event; a
+// delivery without one gets a random id.
+func newEvent(route *route, r *http.Request, a resources.EventAttributes, data []byte) *resources.WebhookEvent {
+	if a.DeliveryID == "" {
+		a.ID = resources.EventID(resources.SourceWebhook, route.name, uuid.NewString())
+	} else {
+		a.ID = resources.EventID(resources.SourceWebhook, route.name, a.DeliveryID)
+	}
+
+	a.Digest, a.Bytes = resources.Digest(data), int64(len(data))
+
+	event := resources.NewWebhookEvent(a.ID)
+	spec := event.TypedSpec()
+	spec.Event, spec.Data = a, data
+
+	if isPing(r.Header) {
+		return event
+	}
+
+	if route.spec.Apply != nil {
+		spec.Apply = route.spec.Apply.Clone()
+		event.Metadata().Finalizers().Add(resources.FinalizerDocuments)
+	}
+
+	event.Metadata().Finalizers().Add(resources.FinalizerTrigger)
+
+	return event
+}
+
+// store creates the event and notes it in the journal. It reports whether the same delivery was taken in before.
+func (s *Server) store(ctx context.Context, event *resources.WebhookEvent) (duplicate bool, err error) {
+	a := &event.TypedSpec().Event
+
+	if a.DeliveryID != "" {
+		// Two deliveries with one id at once: the second sees what the first wrote.
+		defer s.locks.lock(a.ID)()
+
+		if id, seen := s.Journal.Seen(a.Source, a.Name, a.DeliveryID); seen {
+			a.ID = id
+
+			return true, nil
+		}
+	}
+
+	if err := s.State.Create(ctx, event, state.WithCreateOwner(resources.SourceWebhooks)); err != nil {
+		if state.IsConflictError(err) { // created before a crash that lost the journal's entry, which was never acknowledged
+			return true, nil
+		}
+
+		return false, fmt.Errorf("error creating event %s: %w", a.ID, err)
+	}
+
+	attributes, err := json.Marshal(a)
+	if err != nil {
+		return false, fmt.Errorf("error encoding the attributes of event %s: %w", a.ID, err)
+	}
+
+	entry := store.Entry{
+		Time: a.Received, Class: store.ClassEvent, Source: a.Source, Name: a.Name, EventID: a.ID, Key: a.DeliveryID,
+		Object: a.Target.String(), Peer: a.Peer, Attributes: attributes,
+	}
+
+	// What an apply rule takes in can hold secrets: the journal keeps its digest only.
+	if event.TypedSpec().Apply == nil {
+		entry.Data = event.TypedSpec().Data
+	}
+
+	if err := s.Journal.Append(entry); err != nil {
+		return false, fmt.Errorf("error recording event %s: %w", a.ID, err)
+	}
+
+	return false, nil
+}
