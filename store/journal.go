@@ -84,6 +84,8 @@ type journal struct {
 	// changed is closed, and made anew, when an entry is appended.
 	changed chan struct{}
 	swept   time.Time
+	// dead are keys that were above the limits when the journal was loaded.
+	dead []uint64
 }
 
 func newJournal(limits journalLimits, disk journalDisk) *journal {
@@ -130,9 +132,11 @@ func (j *journal) Append(e Entry) error {
 	j.held[e.Number] = &e
 	j.note(e.Source, logged{number: e.Number, at: e.Time.UnixNano(), size: int64(len(encoded))})
 
-	var old []uint64
+	old := j.dead
+	j.dead = nil
+
 	if e.Key != "" {
-		old = j.keys.add(e.Source, e.Name, e.Key, seenKey{number: e.Number, at: e.Time.UnixNano(), id: e.EventID})
+		old = append(old, j.keys.add(e.Source, e.Name, e.Key, seenKey{number: e.Number, at: e.Time.UnixNano(), id: e.EventID})...)
 	}
 
 	err := j.prune(e.Source, time.Now(), old)
