@@ -10,6 +10,7 @@ import (
 	"github.com/cosi-project/runtime/pkg/controller"
 	"github.com/cosi-project/runtime/pkg/resource"
 
+	"gateway/config"
 	"gateway/controllers/chain"
 	"gateway/resources"
 )
@@ -44,15 +45,15 @@ func (p *pass) applyOverride() {
 		return // over; retention takes it away
 	}
 
-	merged, err := mergeSpec(p.config.TypedSpec(), o.Patch)
-	if err != nil {
+	merged := p.config.TypedSpec().DeepCopy()
+	if err := config.MergeSpec(&merged, o.Patch); err != nil {
 		p.condition(resources.ConditionAccepted, resources.ConditionFalse, resources.ReasonInvalid,
 			fmt.Sprintf("the override by %s does not apply: %s", orElse(o.By, "nobody known"), err))
 
 		return
 	}
 
-	p.spec = merged
+	p.spec = &merged
 	p.status.Override = &resources.OverrideStatus{By: o.By, Since: o.Since, Until: o.Until}
 
 	if p.overridden("power") {

@@ -2,13 +2,16 @@ package vm
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
 	"github.com/cosi-project/runtime/pkg/controller"
 	"github.com/cosi-project/runtime/pkg/state"
+	"go.uber.org/zap"
 
 	"gateway/controllers/chain"
+	"gateway/hypervisor"
 	"gateway/resources"
 )
 
@@ -128,7 +131,12 @@ func (p *pass) removeVolumes(ctx context.Context) error {
 		}
 
 		name := volumeName(p.id, d.Name)
-		if err := p.act(ctx, "remove volume "+name, func() (bool, error) { return always(p.driver.RemoveVolume(ctx, name)) }); err != nil {
+		err := p.act(ctx, "remove volume "+name, func() (bool, error) { return always(p.driver.RemoveVolume(ctx, name)) })
+
+		switch {
+		case errors.Is(err, hypervisor.ErrForeign):
+			p.logger.Warn("a volume of this name is not ours and stays", zap.String("volume", name))
+		case err != nil:
 			return err
 		}
 	}
