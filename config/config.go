@@ -32,6 +32,9 @@ type Policy struct {
 	Paths       []string `json:"paths"`
 	SecretPaths []string `json:"secretPaths"`
 	ImageURLs   []string `json:"imageURLs"`
+
+	// NATSPrefix is nats.prefix, set by Default and Load: subjects below it are the gateway's own. Empty: gateway.
+	NATSPrefix string `json:"-"`
 }
 
 // HTTP is the listener of webhooks, health and metrics.
@@ -97,6 +100,7 @@ func Default() *Config {
 		},
 	}
 	resources.SetDefaults(c)
+	c.Policy.NATSPrefix = c.NATS.Prefix
 
 	return c
 }

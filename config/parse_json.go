@@ -13,7 +13,16 @@ import (
 // because YAML knows no surrogate pairs in escapes, which JSON writers use for characters outside the basic plane.
 func parseJSON(text []byte) (*yaml.Node, bool) {
 	start := bytes.TrimLeft(text, " \t\r\n")
-	if len(start) == 0 || start[0] != '{' && start[0] != '[' || !json.Valid(text) {
+	if len(start) == 0 || start[0] != '{' && start[0] != '[' {
+		return nil, false
+	}
+
+	return parseJSONValue(text)
+}
+
+// parseJSONValue is parseJSON for any value, scalars too.
+func parseJSONValue(text []byte) (*yaml.Node, bool) {
+	if !json.Valid(text) {
 		return nil, false
 	}
 

@@ -36,7 +36,7 @@ func normalize(file string, data []byte) ([]byte, *Error) {
 			fault = fmt.Sprintf("byte 0x%02x is not UTF-8: save the file as UTF-8", data[i])
 		case r == 0:
 			fault = "a NUL byte: this is not text in UTF-8 (UTF-16 needs a byte order mark)"
-		case !isText(r):
+		case !isPrintable(r):
 			fault = fmt.Sprintf("control character U+%04X is not allowed: in a quoted string write it as an escape", r)
 		}
 
@@ -52,8 +52,8 @@ func normalize(file string, data []byte) ([]byte, *Error) {
 	return data, nil
 }
 
-// isText reports whether YAML 1.2 allows the character in a document (c-printable), a byte order mark apart.
-func isText(r rune) bool {
+// isPrintable reports whether YAML 1.2 allows the character in a document (c-printable), a byte order mark apart.
+func isPrintable(r rune) bool {
 	switch {
 	case r == '\t', r == '\n', r == '\r', r == 0x85:
 		return true
