@@ -17,6 +17,9 @@ func DomainUUID(gateway, vm string) string { return uuidOf(gateway, "vm", vm) }
 // NetworkUUID returns the UUID of a network that the gateway makes; it is the mark of networks.
 func NetworkUUID(gateway, network string) string { return uuidOf(gateway, "network", network) }
 
+// PoolUUID returns the UUID of the storage pool in which a gateway keeps its volumes on a host; it is the pool's mark.
+func PoolUUID(gateway string) string { return uuidOf(gateway, "pool", "") }
+
 // space separates our UUIDs from all others that are made of names.
 var space = uuid.NewSHA1(uuid.NameSpaceURL, []byte(MetadataNamespace))
 
