@@ -1,0 +1,196 @@
+//go:build libvirt_dlopen
+
+package libvirt
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"libvirt.org/go/libvirt"
+
+	"gateway/hypervisor"
+)
+
+// libvirtd serves five calls of a client at once and makes the others wait behind them, so that one stuck guest can hold
+// up a whole connection. Reads therefore have a connection of their own, and no connection has more calls in flight than
+// libvirtd serves, with one place left for its own housekeeping.
+const (
+	writeConnections   = 2
+	callsPerConnection = 4
+)
+
+// Keepalive finds a daemon that hangs within interval × (count + 1) = 20 s. Without it a call to one never returns.
+const (
+	keepaliveInterval = 5
+	keepaliveCount    = 3
+)
+
+// lane is a set of connections with the calls that they may still take: whoever has a connection out of it may make one
+// call, and puts it back.
+type lane chan *libvirt.Connect
+
+func newLane(connections ...*libvirt.Connect) lane {
+	l := make(lane, len(connections)*callsPerConnection)
+
+	for range callsPerConnection {
+		for _, c := range connections {
+			l <- c
+		}
+	}
+
+	return l
+}
+
+// connect opens one connection. virConnectOpen has no timeout: when ctx ends first, it is left to finish by itself.
+func connect(ctx context.Context, uri string) (*libvirt.Connect, error) {
+	type result struct {
+		conn *libvirt.Connect
+		err  error
+	}
+
+	opened := make(chan result, 1)
+
+	go func() {
+		conn, err := libvirt.NewConnect(uri)
+		opened <- result{conn, err}
+	}()
+
+	select {
+	case r := <-opened:
+		if r.err != nil {
+			return nil, connectError(r.err)
+		}
+
+		return r.conn, keepAlive(r.conn)
+	case <-ctx.Done():
+		go func() {
+			if r := <-opened; r.err == nil {
+				closeQuietly(r.conn)
+			}
+		}()
+
+		return nil, fmt.Errorf("%w: no answer in time: %v", hypervisor.ErrUnreachable, context.Cause(ctx))
+	}
+}
+
+// connectError is classify for a connection that was not made: whatever the reason, the host could not be asked.
+func connectError(err error) error {
+	err = classify(explainMissing(err))
+	if errors.Is(err, hypervisor.ErrUnreachable) {
+		return err
+	}
+
+	return fmt.Errorf("%w: %w", hypervisor.ErrUnreachable, err)
+}
+
+// keepAlive switches keepalive on where there is a daemon to watch: a hypervisor in this process has none.
+func keepAlive(conn *libvirt.Connect) error {
+	err := conn.SetKeepAlive(keepaliveInterval, keepaliveCount)
+	if err == nil || isCode(err, libvirt.ERR_NO_SUPPORT, libvirt.ERR_OPERATION_UNSUPPORTED) {
+		return nil
+	}
+
+	closeQuietly(conn)
+
+	return connectError(err)
+}
+
+// closeQuietly closes a connection that nobody uses any more. There is nothing left to do where that fails.
+func closeQuietly(conn *libvirt.Connect) { _, _ = conn.Close() }
+
+// request is one call through a lane.
+type request struct {
+	// doing and subject are for errors: "starting domain", its UUID.
+	doing, subject string
+	lane           lane
+	// key names the object that the call changes; empty: it changes nothing.
+	key string
+}
+
+func (r request) wrap(err error) error {
+	if err == nil {
+		return nil
+	}
+
+	if r.subject == "" {
+		return fmt.Errorf("error %s: %w", r.doing, err)
+	}
+
+	return fmt.Errorf("error %s %q: %w", r.doing, r.subject, err)
+}
+
+// call runs fn with a connection of the lane, and returns no later than ctx ends or the connection is lost. libvirt can't
+// cancel a call: fn then goes on by itself, and keeps its place in the lane, and its object, until it comes back.
+func call[T any](ctx context.Context, d *driver, r request, fn func(*libvirt.Connect) (T, error)) (T, error) {
+	value, err := runCall(ctx, d, r, fn)
+
+	return value, r.wrap(classify(err))
+}
+
+func runCall[T any](ctx context.Context, d *driver, r request, fn func(*libvirt.Connect) (T, error)) (T, error) {
+	var none T
+
+	if d.isLost() {
+		return none, d.lostError()
+	}
+
+	object, err := d.hold(ctx, r.key)
+	if err != nil {
+		return none, err
+	}
+
+	var conn *libvirt.Connect
+
+	select {
+	case conn = <-r.lane:
+	case <-d.lost:
+		d.release(object)
+
+		return none, d.lostError()
+	case <-ctx.Done():
+		d.release(object)
+
+		return none, expired(ctx)
+	}
+
+	type result struct {
+		value T
+		err   error
+	}
+
+	done := make(chan result, 1)
+
+	go func() {
+		value, err := fn(conn)
+
+		d.release(object)
+		r.lane <- conn
+		done <- result{value, err}
+	}()
+
+	select {
+	case answer := <-done:
+		return answer.value, answer.err
+	case <-d.lost:
+		d.abandon(object)
+
+		return none, d.lostError()
+	case <-ctx.Done():
+		d.abandon(object)
+
+		return none, expired(ctx)
+	}
+}
+
+// expired is the error of a call whose context ended. It does not wrap context.Canceled, which COSI takes for success.
+func expired(ctx context.Context) error {
+	return fmt.Errorf("%w: no answer in time: %v", hypervisor.ErrUnreachable, context.Cause(ctx))
+}
+
+// do is call for what returns nothing.
+func do(ctx context.Context, d *driver, r request, fn func(*libvirt.Connect) error) error {
+	_, err := call(ctx, d, r, func(c *libvirt.Connect) (struct{}, error) { return struct{}{}, fn(c) })
+
+	return err
+}

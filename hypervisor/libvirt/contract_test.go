@@ -1,0 +1,153 @@
+//go:build libvirt_dlopen
+
+package libvirt
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+	"libvirt.org/go/libvirt"
+	"libvirt.org/go/libvirtxml"
+
+	"gateway/hypervisor"
+	"gateway/hypervisor/contract"
+	"gateway/resources"
+)
+
+// gatewayID marks what the tests make.
+const gatewayID = "contract"
+
+// testDriver is what libvirt's test driver can do: it invents addresses, and its guests shut down at once.
+var testDriver = contract.Capabilities{Networks: true, Volumes: true, Pause: true, Shutdown: true, EventsOrdered: true}
+
+func TestContractTestDriver(t *testing.T) {
+	contract.Run(t, harness(t, "test:///default", testDriver))
+}
+
+// harness runs the contract at a URI, where it works as somebody else over a connection of its own.
+func harness(t *testing.T, uri string, can contract.Capabilities) contract.Harness {
+	t.Helper()
+	require.NoError(t, startEventLoop())
+
+	conn, err := libvirt.NewConnect(uri)
+	require.NoError(t, err)
+	t.Cleanup(func() { closeQuietly(conn) })
+
+	other := &other{conn: conn}
+
+	return contract.Harness{
+		Gateway:      gatewayID,
+		Capabilities: can,
+		Open: func(t *testing.T) hypervisor.Driver {
+			t.Helper()
+
+			ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+			defer cancel()
+
+			d, err := Open(ctx, uri, gatewayID)
+			require.NoError(t, err)
+
+			return d
+		},
+		Behind: contract.Behind{
+			Define:        other.define,
+			Start:         other.on((*libvirt.Domain).Create),
+			Destroy:       other.destroy,
+			Undefine:      other.on((*libvirt.Domain).Undefine),
+			SetMemory:     other.setMemory,
+			DefineNetwork: other.defineNetwork,
+			RemoveNetwork: other.removeNetwork,
+		},
+	}
+}
+
+// other is somebody else who works on the same hypervisor.
+type other struct{ conn *libvirt.Connect }
+
+func (o *other) domain(t *testing.T, uuid string) *libvirt.Domain {
+	t.Helper()
+
+	dom, err := o.conn.LookupDomainByUUIDString(uuid)
+	require.NoError(t, err)
+	t.Cleanup(func() { freeDomain(dom) })
+
+	return dom
+}
+
+func (o *other) on(do func(*libvirt.Domain) error) func(*testing.T, string) {
+	return func(t *testing.T, uuid string) {
+		t.Helper()
+		require.NoError(t, do(o.domain(t, uuid)))
+	}
+}
+
+func (o *other) destroy(t *testing.T, uuid string) {
+	t.Helper()
+
+	dom := o.domain(t, uuid)
+
+	on, err := dom.IsActive()
+	require.NoError(t, err)
+
+	if on {
+		require.NoError(t, dom.Destroy())
+	}
+}
+
+// define makes a domain as a person would, of the simplest kind.
+func (o *other) define(t *testing.T, name, uuid string) {
+	t.Helper()
+
+	host, err := readHost(o.conn)
+	require.NoError(t, err)
+
+	host = host.Emulated()
+	doc := libvirtxml.Domain{
+		Type: host.Type, Name: name, UUID: uuid,
+		Memory: &libvirtxml.DomainMemory{Value: 64, Unit: "MiB"},
+		VCPU:   &libvirtxml.DomainVCPU{Value: 1},
+		OS:     &libvirtxml.DomainOS{Type: &libvirtxml.DomainOSType{Type: "hvm", Arch: host.Arch, Machine: host.Machine}},
+	}
+
+	text, err := doc.Marshal()
+	require.NoError(t, err)
+
+	dom, err := o.conn.DomainDefineXML(text)
+	require.NoError(t, err)
+	freeDomain(dom)
+}
+
+func (o *other) setMemory(t *testing.T, uuid string, memory resources.Size) {
+	t.Helper()
+
+	dom := o.domain(t, uuid)
+	require.NoError(t, dom.SetMemoryFlags(uint64(memory/resources.KiB), libvirt.DOMAIN_MEM_CONFIG|libvirt.DOMAIN_MEM_MAXIMUM))
+	require.NoError(t, dom.SetMemoryFlags(uint64(memory/resources.KiB), libvirt.DOMAIN_MEM_CONFIG))
+}
+
+func (o *other) defineNetwork(t *testing.T, name string) {
+	t.Helper()
+
+	doc := libvirtxml.Network{Name: name, UUID: uuid.NewString()}
+
+	text, err := doc.Marshal()
+	require.NoError(t, err)
+
+	net, err := o.conn.NetworkDefineXML(text)
+	require.NoError(t, err)
+	freeNetwork(net)
+}
+
+func (o *other) removeNetwork(t *testing.T, name string) {
+	t.Helper()
+
+	net, err := o.conn.LookupNetworkByName(name)
+	require.NoError(t, err)
+
+	defer freeNetwork(net)
+
+	require.NoError(t, net.Undefine())
+}
