@@ -1,0 +1,75 @@
+package retention
+
+import (
+	"context"
+
+	"github.com/cosi-project/runtime/pkg/controller"
+	"github.com/cosi-project/runtime/pkg/resource"
+	"github.com/siderolabs/gen/optional"
+	"go.uber.org/zap"
+
+	"gateway/controllers/chain"
+	"gateway/resources"
+)
+
+// Pacer holds back while controllers have too much to do; store.Pacer is one.
+type Pacer interface {
+	// Wait returns once more can be done, or with ctx's error when it ends first.
+	Wait(ctx context.Context) error
+}
+
+// Options are what the controller needs.
+type Options struct {
+	Pacer Pacer
+}
+
+// Controller destroys what has served.
+type Controller struct {
+	pacer Pacer
+}
+
+// New returns the controller.
+func New(o Options) *Controller { return &Controller{pacer: o.Pacer} }
+
+// Name implements controller.QController.
+func (c *Controller) Name() string { return resources.ControllerRetention }
+
+// Settings implements controller.QController. Events and actions are no inputs: they are looked through once a second. As
+// inputs each would wait in the queue for its time, and a queue is linear in its length and holds up the intake.
+func (c *Controller) Settings() controller.QSettings {
+	settings := controller.QSettings{
+		RunHook: c.run,
+		Inputs: []controller.Input{
+			{Namespace: resources.NamespaceVMs, Type: resources.OverrideType, Kind: controller.InputQPrimary},
+			{Namespace: resources.NamespaceVMs, Type: resources.VMConfigType, Kind: controller.InputQMapped},
+		},
+		Outputs:     []controller.Output{{Type: resources.OverrideType, Kind: controller.OutputShared}},
+		Concurrency: optional.Some[uint](2),
+	}
+
+	for _, kept := range served {
+		settings.Outputs = append(settings.Outputs, controller.Output{Type: kept.kind.Type(), Kind: controller.OutputShared})
+	}
+
+	return settings
+}
+
+// MapInput implements controller.QController: an override ends when its VM changes or goes.
+func (c *Controller) MapInput(_ context.Context, _ *zap.Logger, _ controller.QRuntime, md controller.ReducedResourceMetadata) ([]resource.Pointer, error) {
+	return []resource.Pointer{resources.NewOverride(md.ID()).Metadata()}, nil
+}
+
+// Reconcile implements controller.QController.
+func (c *Controller) Reconcile(ctx context.Context, logger *zap.Logger, r controller.QRuntime, ptr resource.Pointer) error {
+	override, err := chain.Get[*resources.Override](ctx, r, ptr)
+	if err != nil || override == nil {
+		return err
+	}
+
+	vm, err := chain.Get[*resources.VMConfig](ctx, r, chain.VM(ptr.ID()))
+	if err != nil {
+		return err
+	}
+
+	return c.reconcileOverride(ctx, logger, r, override, vm)
+}
