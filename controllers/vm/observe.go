@@ -36,6 +36,16 @@ func (p *pass) connect(context.Context) (bool, error) {
 	}
 
 	driver, err := p.c.options.Pool.Driver(p.host())
+	if errors.Is(err, hypervisor.ErrUnreachable) {
+		// The HostStatus is about to say so too, or that the host is connected again: at a start, for all VMs of a host,
+		// within moments. What was known is not thrown away before, unless there is something new to do.
+		if p.current == nil || p.current.TypedSpec().ObservedRevision != p.revision() || p.leaving() {
+			p.unknown(err.Error())
+		}
+
+		return false, nil
+	}
+
 	if err != nil {
 		return false, fmt.Errorf("error finding the connection to host %q: %w", p.host(), err)
 	}
