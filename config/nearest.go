@@ -17,6 +17,11 @@ func nearest(name string, candidates []string) string {
 			return c
 		}
 
+		// An abbreviation, or a word that was written out: warning for warn, mem for memory.
+		if best == "" && len(c) >= 3 && len(name) >= 3 && (strings.HasPrefix(name, c) || strings.HasPrefix(c, name)) {
+			best = c
+		}
+
 		if d := distance(strings.ToLower(name), strings.ToLower(c)); d < limit && d < len(c) {
 			best, limit = c, d
 		}

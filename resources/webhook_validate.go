@@ -94,9 +94,12 @@ func (a *WebhookAuth) validate(errs *FieldErrors) {
 		errs.Add("spec.auth", "exactly one way of authentication is allowed, not %s", strings.Join(ways, " and "))
 	}
 
-	for name, secret := range map[string]*SecretAuth{"github": a.GitHub, "gitlab": a.GitLab, "gitea": a.Gitea, "standard": a.Standard} {
-		if secret != nil {
-			validateFiles("spec.auth."+name+".secretFiles", secret.SecretFiles, errs)
+	for _, way := range []struct {
+		name   string
+		secret *SecretAuth
+	}{{"github", a.GitHub}, {"gitlab", a.GitLab}, {"gitea", a.Gitea}, {"standard", a.Standard}} {
+		if way.secret != nil {
+			validateFiles("spec.auth."+way.name+".secretFiles", way.secret.SecretFiles, errs)
 		}
 	}
 
