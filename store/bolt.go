@@ -163,7 +163,9 @@ func (s *boltStore) committed(batch []op) {
 
 // write makes a batch durable in one transaction. Of several writes to one key only the last is made: a storm of events on
 // one object costs one write a batch.
-func (s *boltStore) write(batch []op) error {
+func (s *boltStore) write(batch []op) (err error) {
+	defer damage(&err)()
+
 	type place struct{ bucket, key string }
 
 	last := make(map[place]int, len(batch))

@@ -10,7 +10,6 @@ import (
 
 	"github.com/cosi-project/runtime/pkg/resource"
 	"github.com/cosi-project/runtime/pkg/resource/protobuf"
-	"github.com/cosi-project/runtime/pkg/state"
 	"github.com/cosi-project/runtime/pkg/state/conformance"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
@@ -46,11 +45,14 @@ func open(t *testing.T, dir string) store.Store {
 }
 
 func TestEveryEnginePassesCOSIsConformanceSuite(t *testing.T) {
+	t.Parallel() // the suite waits for seconds
+
 	for name, s := range map[string]store.Store{
 		"memory": store.NewMemory("test"),
 		"bolt":   open(t, t.TempDir()),
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			suite.Run(t, &conformance.StateSuite{State: s.State(), Namespaces: []resource.Namespace{"default", "controller", "system"}})
 		})
 	}
@@ -351,5 +353,3 @@ func TestOptionsThatCanNotBeAreRefused(t *testing.T) {
 	require.NoError(t, s.Barrier(t.Context()))
 	require.NoError(t, s.Close())
 }
-
-var _ state.State = store.NewMemory("").State()

@@ -42,7 +42,7 @@ var keptFinalizers = []resource.Finalizer{
 	resources.ControllerDocuments, resources.ControllerTrigger, resources.ControllerPlacement, resources.ControllerNetwork,
 	resources.ControllerVM, resources.ControllerImage, resources.ControllerHost, resources.ControllerRetention,
 	resources.ControllerResync, resources.SourceFiles, resources.SourceSchedules, resources.SourceWebhooks,
-	resources.SourceSubscriptions, resources.SourceDomainEvents,
+	resources.SourceSubscriptions, resources.SourceDomainEvents, resources.FinalizerPublish,
 }
 
 // writable returns the kind of an object that a client wants to write, and whether it is a declared one.
@@ -83,10 +83,8 @@ func (g *guard) Create(ctx context.Context, r resource.Resource, opts ...state.C
 	setContent(created, r)
 	resources.SetCause(created.Metadata(), apiCause)
 
-	if action, ok := created.(*resources.Action); ok {
-		// Who executes it is said by the finalizer, and who asks is not the client's to say.
-		action.TypedSpec().By = apiCause
-		action.Metadata().Finalizers().Add(action.TypedSpec().Finalizer())
+	if action := signed(created); action != nil {
+		created.Metadata().Finalizers().Add(action.Finalizer()) // says who executes it
 	}
 
 	if err := g.CoreState.Create(ctx, created); err != nil {
@@ -161,8 +159,19 @@ func (g *guard) Update(ctx context.Context, r resource.Resource, opts ...state.U
 
 	desired := current.DeepCopy()
 	setContent(desired, r)
+	signed(desired)
 
 	return g.write(ctx, desired, r)
+}
+
+// signed notes who asks for an action, which is not the client's to say. It returns the action; nil for other commands.
+func signed(r resource.Resource) *resources.ActionSpec {
+	action, ok := r.Spec().(*resources.ActionSpec)
+	if ok {
+		action.By = apiCause
+	}
+
+	return action
 }
 
 // change writes the client's version of a declared object: another content, a teardown, or other finalizers.

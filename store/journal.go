@@ -118,7 +118,7 @@ func (j *journal) Append(e Entry) error {
 	e.Number = j.last + 1
 	ops := []op{entryOp(e.Number, encoded)}
 
-	if e.Key != "" {
+	if e.counts() {
 		ops = append(ops, keyOp(&e))
 	}
 
@@ -135,7 +135,7 @@ func (j *journal) Append(e Entry) error {
 	old := j.dead
 	j.dead = nil
 
-	if e.Key != "" {
+	if e.counts() {
 		old = append(old, j.keys.add(e.Source, e.Name, e.Key, seenKey{number: e.Number, at: e.Time.UnixNano(), id: e.EventID})...)
 	}
 
@@ -145,6 +145,11 @@ func (j *journal) Append(e Entry) error {
 	j.changed = make(chan struct{})
 
 	return err
+}
+
+// counts reports whether Seen finds the entry: not one that says that nothing was taken in.
+func (e *Entry) counts() bool {
+	return e.Key != "" && e.Class != ClassRefused && e.Class != ClassDead
 }
 
 // note adds an entry to the log of its source. j.mu is held.

@@ -57,7 +57,8 @@ type Entry struct {
 	Name   string `json:"name,omitempty"`
 	// EventID is the event that the entry is, or that led to it.
 	EventID string `json:"eventId,omitempty"`
-	// Key deduplicates: within 24 h, and the newest 100,000 of Source and Name, Seen finds it.
+	// Key deduplicates: within 24 h, and the newest 100,000 of Source and Name, Seen finds it. Keys of ClassRefused and
+	// ClassDead are not found: nothing was taken in.
 	Key string `json:"key,omitempty"`
 	// Object is what it is about: VM/web-1.
 	Object  string `json:"object,omitempty"`
@@ -86,7 +87,8 @@ type Query struct {
 // Journal is a bounded, durable log: 24 h or 100,000 entries a source. Nothing is decided from it but deduplication.
 type Journal interface {
 	// Append queues the entry, in one order with the writes to the state; Barrier makes it durable. It never blocks on the
-	// disk and sets Number and, if zero, Time.
+	// disk and sets Number and, if zero, Time. An event with a Key is created in the state first and appended then: in the
+	// other order a crash in between would leave a delivery that counts as seen and was never taken in.
 	Append(e Entry) error
 	// Query returns the chosen entries, oldest first.
 	Query(ctx context.Context, q Query) ([]Entry, error)

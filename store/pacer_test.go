@@ -1,0 +1,44 @@
+package store_test
+
+import (
+	"context"
+	"expvar"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/cosi-project/runtime/pkg/controller/runtime/metrics"
+	"github.com/stretchr/testify/require"
+
+	"gateway/store"
+)
+
+func TestThePacerHoldsIntakeUpWhileAnyQueueIsLong(t *testing.T) {
+	length := &expvar.Int{}
+	metrics.QControllerQueueLength.Set("test-busy", length)
+	metrics.QControllerQueueLength.Set("test-idle", &expvar.Int{})
+
+	defer metrics.QControllerQueueLength.Delete("test-busy")
+	defer metrics.QControllerQueueLength.Delete("test-idle")
+
+	synctest.Test(t, func(t *testing.T) {
+		p := store.NewPacer(0)
+
+		length.Set(store.DefaultPace)
+		require.NoError(t, p.Wait(t.Context()))
+
+		length.Set(store.DefaultPace + 1)
+
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		require.ErrorIs(t, p.Wait(ctx), context.DeadlineExceeded)
+
+		passed := make(chan error, 1)
+		go func() { passed <- p.Wait(t.Context()) }()
+
+		synctest.Wait()
+		require.Empty(t, passed)
+		length.Set(10)
+		require.NoError(t, <-passed)
+	})
+}
