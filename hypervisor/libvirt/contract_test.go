@@ -4,6 +4,9 @@ package libvirt
 
 import (
 	"context"
+	"os"
+	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -15,6 +18,7 @@ import (
 	"gateway/hypervisor"
 	"gateway/hypervisor/contract"
 	"gateway/resources"
+	"gateway/test/libvirtd"
 )
 
 // gatewayID marks what the tests make.
@@ -150,4 +154,29 @@ func (o *other) removeNetwork(t *testing.T, name string) {
 	defer freeNetwork(net)
 
 	require.NoError(t, net.Undefine())
+}
+
+func TestContractTestDriverInDaemon(t *testing.T) {
+	d := libvirtd.New(t, libvirtd.Options{})
+	contract.Run(t, harness(t, d.TestURI(), testDriver))
+}
+
+func TestContractQEMU(t *testing.T) {
+	d := libvirtd.New(t, libvirtd.Options{})
+	can := contract.Capabilities{Networks: true, Volumes: true, Pause: true, EventsOrdered: true, Patience: time.Minute}
+	h := harness(t, d.URI(), can)
+	h.Behind.NetworkStarts = func(t *testing.T, name string) int {
+		t.Helper()
+
+		// The process of its dnsmasq is another one after a restart.
+		text, err := os.ReadFile(d.Path("/run/libvirt/network/" + name + ".pid"))
+		require.NoError(t, err)
+
+		pid, err := strconv.Atoi(strings.TrimSpace(string(text)))
+		require.NoError(t, err)
+
+		return pid
+	}
+
+	contract.Run(t, h)
 }

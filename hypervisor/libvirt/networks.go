@@ -51,7 +51,7 @@ func (d *driver) Networks(ctx context.Context) ([]hypervisor.Network, error) {
 }
 
 func (d *driver) observeNetwork(net *libvirt.Network) (hypervisor.Network, error) {
-	doc, err := readNetwork(net, libvirt.NETWORK_XML_INACTIVE)
+	doc, err := d.configOf(net)
 	if err != nil {
 		return hypervisor.Network{}, err
 	}
@@ -75,6 +75,18 @@ func (d *driver) observeNetwork(net *libvirt.Network) (hypervisor.Network, error
 func (d *driver) isOurNetwork(doc *libvirtxml.Network) bool {
 	return doc.UUID == hypervisor.NetworkUUID(d.gateway, doc.Name)
 }
+
+// configOf returns the definition of a network, liveOf what runs of it. The test driver has one for both.
+func (d *driver) configOf(net *libvirt.Network) (*libvirtxml.Network, error) {
+	var flags libvirt.NetworkXMLFlags
+	if d.madeOf().IsQEMU() {
+		flags = libvirt.NETWORK_XML_INACTIVE
+	}
+
+	return readNetwork(net, flags)
+}
+
+func liveOf(net *libvirt.Network) (*libvirtxml.Network, error) { return readNetwork(net, 0) }
 
 func readNetwork(net *libvirt.Network, flags libvirt.NetworkXMLFlags) (*libvirtxml.Network, error) {
 	text, err := net.GetXMLDesc(flags)
@@ -131,7 +143,7 @@ func defineNetwork(c *libvirt.Connect, doc *libvirtxml.Network, then func(*libvi
 
 // changeNetwork makes an existing network as it was declared.
 func (d *driver) changeNetwork(c *libvirt.Connect, net *libvirt.Network, spec *hypervisor.NetworkSpec) (bool, error) {
-	config, err := readNetwork(net, libvirt.NETWORK_XML_INACTIVE)
+	config, err := d.configOf(net)
 	if err != nil {
 		return false, err
 	}
@@ -163,7 +175,7 @@ func (d *driver) changeNetwork(c *libvirt.Connect, net *libvirt.Network, spec *h
 		return true, net.Create()
 	}
 
-	live, err := readNetwork(net, 0)
+	live, err := liveOf(net)
 	if err != nil {
 		return changed, err
 	}
@@ -246,7 +258,7 @@ func (d *driver) RemoveNetwork(ctx context.Context, name string) error {
 		}
 		defer freeNetwork(net)
 
-		doc, err := readNetwork(net, libvirt.NETWORK_XML_INACTIVE)
+		doc, err := d.configOf(net)
 		if err != nil {
 			return err
 		}

@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"path"
 	"strings"
 
 	"libvirt.org/go/libvirt"
@@ -84,7 +83,7 @@ func (d *driver) ensureVolume(c *libvirt.Connect, pool *libvirt.StoragePool, spe
 		return d.createVolume(c, pool, spec)
 	}
 
-	return state.Path, false, d.grow(c, vol, state, spec)
+	return state.Path, false, d.grow(c, pool, vol, state, spec)
 }
 
 func (d *driver) createVolume(c *libvirt.Connect, pool *libvirt.StoragePool, spec *hypervisor.VolumeSpec) (string, bool, error) {
@@ -113,13 +112,17 @@ func (d *driver) createVolume(c *libvirt.Connect, pool *libvirt.StoragePool, spe
 		return "", false, err
 	}
 
-	return state.Path, false, d.grow(c, found, state, spec)
+	return state.Path, false, d.grow(c, pool, found, state, spec)
 }
 
 // grow makes a volume larger, never smaller: through its domain where that is on, because QEMU has the file open then.
-func (d *driver) grow(c *libvirt.Connect, vol *libvirt.StorageVol, state definition.VolumeState, spec *hypervisor.VolumeSpec) error {
+func (d *driver) grow(c *libvirt.Connect, pool *libvirt.StoragePool, vol *libvirt.StorageVol, state definition.VolumeState, spec *hypervisor.VolumeSpec) error {
 	if spec.Size <= state.Capacity {
 		return nil
+	}
+
+	if !d.madeOf().IsQEMU() {
+		return replaceVolume(pool, vol, spec)
 	}
 
 	vm, _, _ := strings.Cut(spec.Name, ".")
@@ -149,13 +152,30 @@ func (d *driver) grow(c *libvirt.Connect, vol *libvirt.StorageVol, state definit
 		return err
 	}
 
-	if !on || !d.madeOf().IsQEMU() || !definition.HasDisk(live, state.Path) {
+	if !on || !definition.HasDisk(live, state.Path) {
 		return vol.Resize(uint64(spec.Size), 0)
 	}
 
-	if err := dom.BlockResize(state.Path, uint64(spec.Size), libvirt.DOMAIN_BLOCK_RESIZE_BYTES); err != nil {
-		return fmt.Errorf("error growing the disk %s of running domain %q to %s: %w", path.Base(state.Path), live.Name, spec.Size, err)
+	return dom.BlockResize(state.Path, uint64(spec.Size), libvirt.DOMAIN_BLOCK_RESIZE_BYTES)
+}
+
+// replaceVolume grows a volume of the test driver, which can't resize: there is nothing in it that could be lost.
+func replaceVolume(pool *libvirt.StoragePool, vol *libvirt.StorageVol, spec *hypervisor.VolumeSpec) error {
+	text, err := definition.Volume(spec)
+	if err != nil {
+		return err
 	}
+
+	if err := vol.Delete(0); err != nil {
+		return err
+	}
+
+	larger, err := pool.StorageVolCreateXML(text, 0)
+	if err != nil {
+		return err
+	}
+
+	freeVolume(larger)
 
 	return nil
 }

@@ -4,6 +4,8 @@ import (
 	"fmt"
 
 	"libvirt.org/go/libvirtxml"
+
+	"gateway/hypervisor"
 )
 
 // Host is what new domains on a hypervisor are made of.
@@ -23,8 +25,11 @@ type Host struct {
 	MaximumCPU bool
 }
 
-// DriverQEMU is the Driver of hosts with QEMU.
-const DriverQEMU = "QEMU"
+// Names that hypervisors give themselves.
+const (
+	DriverQEMU = "QEMU"
+	driverTest = "TEST"
+)
 
 // Types of domains.
 const (
@@ -32,7 +37,7 @@ const (
 	typeQEMU = "qemu"
 )
 
-// IsQEMU reports whether the devices and features of QEMU can be asked for.
+// IsQEMU reports whether the devices and features of QEMU can be asked for. Otherwise it is libvirt's test driver.
 func (h Host) IsQEMU() bool { return h.Driver == DriverQEMU }
 
 // Emulated returns the host as it is without KVM.
@@ -52,6 +57,10 @@ func ParseHost(driver, capabilities string, libVersion uint32) (Host, error) {
 
 	if err := caps.Unmarshal(capabilities); err != nil {
 		return Host{}, fmt.Errorf("error reading the capabilities: %w", err)
+	}
+
+	if driver != DriverQEMU && driver != driverTest {
+		return Host{}, fmt.Errorf("%w: the hypervisor is %s: only QEMU and libvirt's test driver are", hypervisor.ErrUnsupported, driver)
 	}
 
 	h := Host{Driver: driver, OSType: "hvm", MaximumCPU: libVersion >= 7_001_000}
