@@ -21,6 +21,9 @@ type NetworkConfigSpec struct {
 	Message string `json:"message,omitempty" protobuf:"5"`
 	// Revision is the spec revision of the VM that this is for.
 	Revision int64 `json:"revision" protobuf:"6"`
+	// Retiring are bindings that the VM no longer has and its domain, or the host, may still have: they keep what they
+	// stand for until then.
+	Retiring []NetworkBinding `json:"retiring,omitempty" protobuf:"7"`
 }
 
 // NetworkBinding is one interface of a VM with what was allocated for it.
@@ -39,7 +42,7 @@ type NetworkBinding struct {
 
 // DeepCopy implements typed.DeepCopyable.
 func (s NetworkConfigSpec) DeepCopy() NetworkConfigSpec {
-	s.Interfaces = cloneSlice(s.Interfaces)
+	s.Interfaces, s.Retiring = cloneSlice(s.Interfaces), cloneSlice(s.Retiring)
 
 	return s
 }

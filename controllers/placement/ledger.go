@@ -3,6 +3,7 @@ package placement
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 
@@ -125,7 +126,7 @@ func (l *ledger) load(ctx context.Context, r controller.QRuntime) error {
 		l.set(entry{request: q, host: spec.Host, reserved: spec.Reserved})
 	}
 
-	l.loaded, l.dirty = true, names{}
+	l.loaded, l.dirty, l.kicked = true, names{}, names{}
 
 	return nil
 }
@@ -154,6 +155,16 @@ func (l *ledger) refresh(ctx context.Context, r controller.UncachedReader, name 
 	}
 
 	l.dirty[name] = struct{}{}
+
+	// Whoever is the first to see a change kicks those whom it concerns; its event wakes them.
+	if old != nil && now != nil {
+		switch {
+		case old.drain != now.drain || !maps.Equal(old.labels, now.labels):
+			l.kick(name, false)
+		case old.connected != now.connected:
+			l.kick(name, true)
+		}
+	}
 
 	return true, nil
 }

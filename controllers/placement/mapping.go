@@ -46,20 +46,8 @@ func (c *Controller) mapHost(ctx context.Context, r controller.QRuntime, name st
 		return nil, err
 	}
 
-	old := l.hosts[name]
-
-	changed, err := l.refresh(ctx, r, name)
-	if err != nil {
+	if _, err := l.refresh(ctx, r, name); err != nil {
 		return nil, err
-	}
-
-	if now := l.hosts[name]; changed && old != nil && now != nil {
-		switch {
-		case old.drain != now.drain || !maps.Equal(old.labels, now.labels):
-			l.kick(name, false)
-		case old.connected != now.connected:
-			l.kick(name, true)
-		}
 	}
 
 	// Its own finalizer is one of the changes of a Host that lead here.
