@@ -62,7 +62,9 @@ func ListenHTTP(address string, o HTTPOptions) (*HTTP, error) {
 
 	mux := http.NewServeMux()
 	mux.Handle("/hooks/", o.Hooks)
-	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { writeJSON(w, http.StatusOK, map[string]string{"status": "ok"}) })
+	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
+		writeJSON(w, http.StatusOK, map[string]string{"status": "ok"})
+	})
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) { ready(w, o.Ready) })
 	mux.Handle("GET /metrics", promhttp.HandlerFor(o.Gather, promhttp.HandlerOpts{}))
 

@@ -1,0 +1,120 @@
+package api
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+
+	"github.com/cosi-project/runtime/pkg/state"
+
+	"gateway/config"
+	"gateway/resources"
+	"gateway/store"
+)
+
+// Description is everything about one object.
+type Description struct {
+	Object config.Object `json:"object"`
+	// Placement and Networks are where a VM is, and what its interfaces have.
+	Placement *resources.VMPlacementSpec   `json:"placement,omitempty"`
+	Networks  *resources.NetworkConfigSpec `json:"networks,omitempty"`
+	Override  *resources.OverrideSpec      `json:"override,omitempty"`
+	Hold      *resources.HoldSpec          `json:"hold,omitempty"`
+	// Finalizers and Deleting say who has yet to let go of an object that is torn down.
+	Finalizers []string `json:"finalizers,omitempty"`
+	Deleting   bool     `json:"deleting,omitempty"`
+	// Conflicts are other declarations of the same object.
+	Conflicts []string `json:"conflicts,omitempty"`
+	// Events are the newest journal entries about it.
+	Events []store.Entry `json:"events,omitempty"`
+}
+
+// describedEvents is how many journal entries a description has.
+const describedEvents = 20
+
+func (o *operations) describe(w http.ResponseWriter, r *http.Request) error {
+	kind, err := kindOf(r.PathValue("kind"))
+	if err != nil {
+		return err
+	}
+
+	ctx, name := r.Context(), r.PathValue("name")
+
+	var d Description
+	if d.Object, err = o.one(ctx, kind, name); err != nil {
+		return err
+	}
+
+	declared, err := o.state.Get(ctx, kind.Pointer(name))
+	if err != nil {
+		return fmt.Errorf("error reading %s %q: %w", kind.Name, name, err)
+	}
+
+	d.Finalizers = *declared.Metadata().Finalizers()
+	d.Deleting = declared.Metadata().Phase() != 0
+
+	if kind.Name == "VM" {
+		d.Placement = specOf[resources.VMPlacementSpec](ctx, o.state, "VMPlacement", name)
+		d.Networks = specOf[resources.NetworkConfigSpec](ctx, o.state, "NetworkConfig", name)
+		d.Override = specOf[resources.OverrideSpec](ctx, o.state, "Override", name)
+	}
+
+	d.Hold = specOf[resources.HoldSpec](ctx, o.state, "Hold", resources.HoldID(kind.Name, name))
+
+	if d.Conflicts, err = o.conflicts(ctx, kind.Name, name); err != nil {
+		return err
+	}
+
+	d.Events, err = o.Store.Journal().Query(ctx, store.Query{Object: kind.Name + "/" + name, Limit: describedEvents})
+	if err != nil {
+		return fmt.Errorf("error reading the journal: %w", err)
+	}
+
+	writeJSON(w, http.StatusOK, d)
+
+	return nil
+}
+
+// specOf returns the specification of a resource, nil where there is none.
+func specOf[S any](ctx context.Context, st state.State, kindName, id string) *S {
+	kind, ok := resources.KindByName(kindName)
+	if !ok {
+		return nil
+	}
+
+	r, err := st.Get(ctx, kind.Pointer(id))
+	if err != nil {
+		return nil
+	}
+
+	spec, _ := r.Spec().(*S)
+
+	return spec
+}
+
+// conflicts returns the origins whose declaration of the object waits, because another has it.
+func (o *operations) conflicts(ctx context.Context, kindName, name string) ([]string, error) {
+	kind := resources.KindOf(resources.NewApplyResult("").Metadata())
+
+	results, err := o.state.List(ctx, kind.List())
+	if err != nil {
+		return nil, fmt.Errorf("error listing apply results: %w", err)
+	}
+
+	var origins []string
+
+	for _, r := range results.Items {
+		spec, ok := r.Spec().(*resources.ApplyResultSpec)
+		if !ok {
+			continue
+		}
+
+		for _, object := range spec.Objects {
+			if object.Kind == kindName && object.Name == name && object.Outcome == resources.OutcomeConflict {
+				origins = append(origins, spec.Origin+": "+object.Message)
+			}
+		}
+	}
+
+	return origins, nil
+}
