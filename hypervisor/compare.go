@@ -56,7 +56,8 @@ func (s DomainSpec) Normalised() DomainSpec {
 	return s
 }
 
-// Differences returns the owned fields in which two normalised specs differ, in the order of the constants.
+// Differences returns the owned fields in which two normalised specs differ, in the order of the constants. A maximum that
+// just follows its amount in both is not named beside it: nobody has declared it.
 func (s *DomainSpec) Differences(other *DomainSpec) []string {
 	var fields []string
 
@@ -69,9 +70,9 @@ func (s *DomainSpec) Differences(other *DomainSpec) []string {
 	note(FieldName, s.Name == other.Name)
 	note(FieldDescription, s.Description == other.Description)
 	note(FieldCPUs, s.CPUs == other.CPUs)
-	note(FieldMaxCPUs, s.MaxCPUs == other.MaxCPUs)
+	note(FieldMaxCPUs, s.MaxCPUs == other.MaxCPUs || s.MaxCPUs == s.CPUs && other.MaxCPUs == other.CPUs)
 	note(FieldMemory, s.Memory == other.Memory)
-	note(FieldMaxMemory, s.MaxMemory == other.MaxMemory)
+	note(FieldMaxMemory, s.MaxMemory == other.MaxMemory || s.MaxMemory == s.Memory && other.MaxMemory == other.Memory)
 	note(FieldFirmware, s.Firmware == other.Firmware)
 	note(FieldBoot, sameBoot(s.Boot, other.Boot))
 	note(FieldDisks, slices.Equal(s.Disks, other.Disks))

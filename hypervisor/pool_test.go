@@ -118,37 +118,40 @@ func count(t *testing.T, registry *prometheus.Registry, name string) int {
 	return 0
 }
 
+// losses are the ways in which a connection ends.
+var losses = map[string]func(t *testing.T, h *sim.Host, d hypervisor.Driver){
+	"that a call sees": func(t *testing.T, h *sim.Host, d hypervisor.Driver) {
+		h.DropConnections()
+
+		_, err := d.Domains(t.Context())
+		require.ErrorIs(t, err, hypervisor.ErrConnectionLost)
+		synctest.Wait()
+	},
+	"that the events see": func(t *testing.T, h *sim.Host, d hypervisor.Driver) {
+		ended := make(chan error, 1)
+		go func() { ended <- d.Events(t.Context(), func() {}, func(hypervisor.Event) {}) }()
+
+		synctest.Wait()
+		h.DropConnections()
+		synctest.Wait()
+		require.ErrorIs(t, <-ended, hypervisor.ErrConnectionLost)
+	},
+	"that only the ping sees": func(_ *testing.T, h *sim.Host, _ hypervisor.Driver) {
+		h.DropConnections()
+		time.Sleep(10 * time.Second)
+		synctest.Wait()
+	},
+	"of a host that hangs": func(_ *testing.T, h *sim.Host, _ hypervisor.Driver) {
+		remove := h.Inject(sim.Fault{Kind: sim.Stuck, Call: "Info"})
+
+		time.Sleep(10*time.Second + hypervisor.ReadTimeout)
+		synctest.Wait()
+		remove()
+	},
+}
+
 func TestPoolReconnectsAfterALoss(t *testing.T) {
-	for name, lose := range map[string]func(t *testing.T, h *sim.Host, d hypervisor.Driver){
-		"that a call sees": func(t *testing.T, h *sim.Host, d hypervisor.Driver) {
-			h.DropConnections()
-
-			_, err := d.Domains(t.Context())
-			require.ErrorIs(t, err, hypervisor.ErrConnectionLost)
-			synctest.Wait()
-		},
-		"that the events see": func(t *testing.T, h *sim.Host, d hypervisor.Driver) {
-			ended := make(chan error, 1)
-			go func() { ended <- d.Events(t.Context(), func() {}, func(hypervisor.Event) {}) }()
-
-			synctest.Wait()
-			h.DropConnections()
-			synctest.Wait()
-			require.ErrorIs(t, <-ended, hypervisor.ErrConnectionLost)
-		},
-		"that only the ping sees": func(_ *testing.T, h *sim.Host, _ hypervisor.Driver) {
-			h.DropConnections()
-			time.Sleep(10 * time.Second)
-			synctest.Wait()
-		},
-		"of a host that hangs": func(_ *testing.T, h *sim.Host, _ hypervisor.Driver) {
-			remove := h.Inject(sim.Fault{Kind: sim.Stuck, Call: "Info"})
-
-			time.Sleep(10*time.Second + hypervisor.ReadTimeout)
-			synctest.Wait()
-			remove()
-		},
-	} {
+	for name, lose := range losses {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, hypervisor.PoolOptions{}, func(t *testing.T, w *sim.World, p *hypervisor.Pool) {
 				d := connect(t, p, "a", "sim://a")

@@ -321,7 +321,7 @@ func TestCaseV61(t *testing.T) {
 		}
 
 		memory(2 * resources.GiB)
-		require.Equal(t, []string{"memory", "maxMemory"}, w.status("web").RestartRequired)
+		require.Equal(t, []string{"memory"}, w.status("web").RestartRequired)
 		require.Equal(t, resources.ReasonRestartRequired, w.reason("web", resources.ConditionFalse))
 		require.Equal(t, resources.StateRunning, w.status("web").State)
 

@@ -145,6 +145,10 @@ func testDefineAgain(t *testing.T, h *Harness) {
 		require.Equal(t, resources.StateStopped, seen.State)
 	})
 
+	testRevision(t, h)
+}
+
+func testRevision(t *testing.T, h *Harness) {
 	t.Run("raises the revision alone without a restart", func(t *testing.T) {
 		f := begin(t, h)
 		spec := f.spec()

@@ -137,6 +137,11 @@ func testEvents(t *testing.T, h *Harness) {
 		f.awaitEvents(r, spec.UUID, hypervisor.EventStopped, hypervisor.EventUndefined)
 	})
 
+	testReady(t, h)
+	testEventsEnd(t, h)
+}
+
+func testReady(t *testing.T, h *Harness) {
 	t.Run("and a list after ready miss nothing", func(t *testing.T) {
 		f := begin(t, h)
 		before, after := f.spec(), f.spec()
@@ -166,8 +171,6 @@ func testEvents(t *testing.T, h *Harness) {
 		require.Equal(t, spec.Name, r.events[i].Domain)
 		require.False(t, r.events[i].Time.IsZero())
 	})
-
-	testEventsEnd(t, h)
 }
 
 func testEventsEnd(t *testing.T, h *Harness) {

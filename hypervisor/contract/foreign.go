@@ -59,6 +59,11 @@ func testForeign(t *testing.T, h *Harness) {
 		require.Equal(t, before, f.domain(id))
 	})
 
+	testForeignRunning(t, h)
+	testAdopt(t, h)
+}
+
+func testForeignRunning(t *testing.T, h *Harness) {
 	t.Run("running domains are refused untouched", func(t *testing.T) {
 		f := begin(t, h)
 		need(t, h.Behind.Start != nil, "starting behind the back")
@@ -85,7 +90,9 @@ func testForeign(t *testing.T, h *Harness) {
 
 		require.Equal(t, before, f.domain(id))
 	})
+}
 
+func testAdopt(t *testing.T, h *Harness) {
 	t.Run("domains are taken over only with adopt (V24)", func(t *testing.T) {
 		f := begin(t, h)
 		spec := f.spec()

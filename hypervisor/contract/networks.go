@@ -86,6 +86,12 @@ func testNetworks(t *testing.T, h *Harness) {
 		f.ensure(spec, true)
 	})
 
+	testNetworkHosts(t, h)
+	testForeignNetworks(t, h)
+	testLeases(t, h)
+}
+
+func testNetworkHosts(t *testing.T, h *Harness) {
 	t.Run("change their hosts without a restart (V45)", func(t *testing.T) {
 		f := begin(t, h)
 		spec := f.networkSpec()
@@ -120,7 +126,9 @@ func testNetworks(t *testing.T, h *Harness) {
 		f.ensure(spec, true)
 		require.Equal(t, before, starts())
 	})
+}
 
+func testForeignNetworks(t *testing.T, h *Harness) {
 	t.Run("of others are refused untouched", func(t *testing.T) {
 		need(t, h.Behind.DefineNetwork != nil && h.Behind.RemoveNetwork != nil, "foreign networks")
 
@@ -140,7 +148,9 @@ func testNetworks(t *testing.T, h *Harness) {
 		after, _ := f.network(spec.Name)
 		require.Equal(t, before, after)
 	})
+}
 
+func testLeases(t *testing.T, h *Harness) {
 	t.Run("give a running guest the address of its entry", func(t *testing.T) {
 		need(t, h.Capabilities.DHCP, "DHCP")
 

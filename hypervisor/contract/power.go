@@ -36,6 +36,11 @@ func testPower(t *testing.T, h *Harness) {
 		f.start(spec.UUID)
 	})
 
+	testPause(t, h)
+	testOff(t, h)
+}
+
+func testPause(t *testing.T, h *Harness) {
 	t.Run("starts paused, pauses and resumes", func(t *testing.T) {
 		need(t, h.Capabilities.Pause, "pause")
 
@@ -61,7 +66,9 @@ func testPower(t *testing.T, h *Harness) {
 			require.Equal(t, step.want, f.domain(spec.UUID).State)
 		}
 	})
+}
 
+func testOff(t *testing.T, h *Harness) {
 	t.Run("asks the guest to shut down, and does not wait for it", func(t *testing.T) {
 		f := begin(t, h)
 		spec := f.spec()
@@ -104,29 +111,32 @@ func testPower(t *testing.T, h *Harness) {
 	})
 }
 
+// grow changes the memory of a running domain, which needs a restart.
+func (f *fixture) grow(spec *hypervisor.DomainSpec) {
+	f.Helper()
+
+	spec.Memory, spec.MaxMemory = 128*resources.MiB, 128*resources.MiB
+
+	result, err := f.driver.DefineDomain(f.ctx(), *spec)
+	require.NoError(f, err)
+	require.Contains(f, result.Changed, hypervisor.FieldMemory)
+	require.Contains(f, result.RestartRequired, hypervisor.FieldMemory)
+	require.Contains(f, f.domain(spec.UUID).RestartRequired, hypervisor.FieldMemory)
+	require.Equal(f, spec.Memory, f.domain(spec.UUID).Spec.Memory, "the definition has it already")
+
+	result, err = f.driver.DefineDomain(f.ctx(), *spec)
+	require.NoError(f, err)
+	require.Empty(f, result.Changed, "it was changed before")
+	require.Contains(f, result.RestartRequired, hypervisor.FieldMemory, "and is still not in effect")
+}
+
 func testRestartRequired(t *testing.T, h *Harness) {
-	grow := func(f *fixture, spec *hypervisor.DomainSpec) {
-		spec.Memory, spec.MaxMemory = 128*resources.MiB, 128*resources.MiB
-
-		result, err := f.driver.DefineDomain(f.ctx(), *spec)
-		require.NoError(f, err)
-		require.Contains(f, result.Changed, hypervisor.FieldMemory)
-		require.Contains(f, result.RestartRequired, hypervisor.FieldMemory)
-		require.Contains(f, f.domain(spec.UUID).RestartRequired, hypervisor.FieldMemory)
-		require.Equal(f, spec.Memory, f.domain(spec.UUID).Spec.Memory, "the definition has it already")
-
-		result, err = f.driver.DefineDomain(f.ctx(), *spec)
-		require.NoError(f, err)
-		require.Empty(f, result.Changed, "it was changed before")
-		require.Contains(f, result.RestartRequired, hypervisor.FieldMemory, "and is still not in effect")
-	}
-
 	t.Run("is said of memory, until a restart (V61)", func(t *testing.T) {
 		f := begin(t, h)
 		spec := f.spec()
 		f.define(spec)
 		f.start(spec.UUID)
-		grow(f, &spec)
+		f.grow(&spec)
 
 		require.NoError(t, f.driver.ForceOff(f.ctx(), spec.UUID))
 		require.Empty(t, f.domain(spec.UUID).RestartRequired)
@@ -141,7 +151,7 @@ func testRestartRequired(t *testing.T, h *Harness) {
 		f.start(spec.UUID)
 
 		before := spec
-		grow(f, &spec)
+		f.grow(&spec)
 
 		result, err := f.driver.DefineDomain(f.ctx(), before)
 		require.NoError(t, err)

@@ -13,14 +13,22 @@ import (
 
 // Domains implements hypervisor.Driver. The answer is ordered by name.
 func (d *driver) Domains(ctx context.Context) (all []hypervisor.Domain, err error) {
+	var domains []domain
+
 	err = d.do(ctx, op{call: "Domains", doing: "listing the domains"}, func() error {
-		all = make([]hypervisor.Domain, 0, len(d.host.domains))
+		domains = make([]domain, 0, len(d.host.domains))
 		for _, dom := range d.host.domains {
-			all = append(all, dom.observe())
+			domains = append(domains, *dom)
 		}
 
 		return nil
 	})
+
+	// Without the lock, which others wait for: the specs in these copies never change.
+	all = make([]hypervisor.Domain, len(domains))
+	for i := range domains {
+		all[i] = domains[i].observe()
+	}
 
 	slices.SortFunc(all, func(a, b hypervisor.Domain) int { return strings.Compare(a.Name, b.Name) })
 

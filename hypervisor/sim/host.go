@@ -19,7 +19,6 @@ type Host struct {
 
 	mu      sync.Mutex // guards everything below
 	options options
-	opened  bool
 	dead    bool
 
 	domains  map[string]*domain // by UUID
