@@ -247,3 +247,5 @@ var (
 	ownedByFiles   = state.WithTeardownOwner(resources.SourceFiles)
 	destroyByFiles = state.WithDestroyOwner(resources.SourceFiles)
 )
+
+var createdByDocuments = state.WithCreateOwner(resources.ControllerDocuments)
