@@ -9,6 +9,10 @@ type EventSpec interface {
 
 // AttributesOf returns the attributes of an event resource; nil for any other.
 func AttributesOf(r resource.Resource) *EventAttributes {
+	if resource.IsTombstone(r) {
+		return nil // it panics when asked for a specification
+	}
+
 	if s, ok := r.Spec().(EventSpec); ok {
 		return s.Attributes()
 	}

@@ -12,11 +12,9 @@ import (
 	"net/url"
 	"strings"
 	"time"
-	"unicode/utf8"
-)
 
-// maxDepth is how deep JSON may be nested.
-const maxDepth = 128
+	"gateway/sources/payload"
+)
 
 // refusal is an answer that is not 2xx: its status, a word for the metrics, and what the sender is told.
 type refusal struct {
@@ -110,21 +108,17 @@ func mediaType(h http.Header) string {
 	return typ
 }
 
-func isJSON(typ string) bool {
-	return typ == "application/json" || typ == "text/json" || strings.HasSuffix(typ, "+json")
-}
-
 // decodeContent checks the body as the route's content says, and returns the event's data and its type.
 func decodeContent(content string, h http.Header, body []byte) (data []byte, dataType string, err error) {
 	typ := mediaType(h)
 
 	switch content {
 	case "json":
-		if typ != "" && !isJSON(typ) {
+		if typ != "" && !payload.IsJSON(typ) {
 			return nil, "", refuse(http.StatusUnsupportedMediaType, "content-type", "the route takes application/json")
 		}
 
-		if err := checkJSON(body); err != nil {
+		if err := payload.CheckJSON(body); err != nil {
 			return nil, "", refuse(http.StatusBadRequest, "invalid-json", "the body is not acceptable JSON: %s", err)
 		}
 
@@ -149,12 +143,12 @@ func decodeForm(body []byte) ([]byte, error) {
 		return nil, refuse(http.StatusBadRequest, "invalid-form", "the body is not a form")
 	}
 
-	if payload := values["payload"]; len(values) == 1 && len(payload) == 1 {
-		if err := checkJSON([]byte(payload[0])); err != nil {
+	if lone := values["payload"]; len(values) == 1 && len(lone) == 1 {
+		if err := payload.CheckJSON([]byte(lone[0])); err != nil {
 			return nil, refuse(http.StatusBadRequest, "invalid-json", "the field payload is not acceptable JSON: %s", err)
 		}
 
-		return []byte(payload[0]), nil
+		return []byte(lone[0]), nil
 	}
 
 	fields := map[string]any{}
@@ -168,73 +162,4 @@ func decodeForm(body []byte) ([]byte, error) {
 	}
 
 	return json.Marshal(fields)
-}
-
-// checkJSON refuses what encoding/json would quietly mend: invalid UTF-8, keys that are there twice, and nesting without
-// bound. Numbers stay as they were written, because the bytes are kept.
-func checkJSON(body []byte) error {
-	if !utf8.Valid(body) {
-		return errors.New("it has invalid UTF-8")
-	}
-
-	decoder := json.NewDecoder(bytes.NewReader(body))
-	decoder.UseNumber()
-
-	if err := checkValue(decoder, 0); err != nil {
-		return err
-	}
-
-	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
-		return errors.New("there is more after the value")
-	}
-
-	return nil
-}
-
-func checkValue(decoder *json.Decoder, depth int) error {
-	token, err := decoder.Token()
-
-	switch {
-	case errors.Is(err, io.EOF):
-		return errors.New("it is empty or cut off")
-	case err != nil:
-		return fmt.Errorf("at byte %d: %w", decoder.InputOffset(), err)
-	}
-
-	delim, ok := token.(json.Delim)
-	if !ok {
-		return nil
-	}
-
-	if depth++; depth > maxDepth {
-		return fmt.Errorf("it is nested deeper than %d levels", maxDepth)
-	}
-
-	seen := map[string]bool{}
-
-	for decoder.More() {
-		if delim == '{' {
-			key, err := decoder.Token()
-			if err != nil {
-				return fmt.Errorf("at byte %d: %w", decoder.InputOffset(), err)
-			}
-
-			name, _ := key.(string)
-			if seen[name] {
-				return fmt.Errorf("the key %.40q is there twice", name)
-			}
-
-			seen[name] = true
-		}
-
-		if err := checkValue(decoder, depth); err != nil {
-			return err
-		}
-	}
-
-	if _, err := decoder.Token(); err != nil {
-		return fmt.Errorf("at byte %d: %w", decoder.InputOffset(), err)
-	}
-
-	return nil
 }

@@ -3,6 +3,7 @@ package webhooks
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/netip"
@@ -12,6 +13,7 @@ import (
 	"github.com/google/uuid"
 
 	"gateway/resources"
+	"gateway/sources/payload"
 	"gateway/store"
 )
 
@@ -35,17 +37,17 @@ func newDelivery(route *route, r *http.Request, peer netip.Addr, raw []byte) ([]
 	}
 
 	if spec.Content == "cloudevents" {
-		decoded, err := decodeCloudEvents(r.Header, body)
+		decoded, err := payload.DecodeCloudEvents(mediaType(r.Header), r.Header.Get("Content-Type"), r.Header, body)
 		if err != nil {
-			return nil, err
+			return nil, refusalOf(err)
 		}
 
 		events := make([]*resources.WebhookEvent, 0, len(decoded))
 
 		for _, e := range decoded {
 			a := base.Clone()
-			e.into(&a)
-			events = append(events, newEvent(route, r, a, e.data))
+			e.Into(&a)
+			events = append(events, newEvent(route, r, a, e.Data))
 		}
 
 		return events, nil
@@ -60,6 +62,23 @@ func newDelivery(route *route, r *http.Request, peer netip.Addr, raw []byte) ([]
 	base.DataContentType = dataType
 
 	return []*resources.WebhookEvent{newEvent(route, r, base, data)}, nil
+}
+
+// refusalOf gives a payload's fault its status.
+func refusalOf(err error) error {
+	fault, ok := errors.AsType[*payload.Error](err)
+	if !ok {
+		return err
+	}
+
+	status := map[string]int{
+		"content-type": http.StatusUnsupportedMediaType, "too-large": http.StatusRequestEntityTooLarge,
+	}[fault.Reason]
+	if status == 0 {
+		status = http.StatusBadRequest
+	}
+
+	return refuse(status, fault.Reason, "%s", fault.Message)
 }
 
 // newEvent makes the resource. Its id is made of the delivery's id, so that the same delivery is the same event; a

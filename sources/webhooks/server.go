@@ -28,16 +28,13 @@ type Options struct {
 	Logger  *zap.Logger
 }
 
-// Limits of all routes together. An event that is not processed yet is a resource in memory: 5,000 of 1 MiB at most would
-// be 5 GiB, of the usual 8 KiB they are 40 MiB; the bytes are bounded too. A request that can't be kept within
-// storeTimeout is told to come again.
+// Limits of all routes together, beside that of pending events. A request that can't be kept within storeTimeout is told
+// to come again after retrySoon seconds.
 const (
-	maxPending      = 5000
-	maxPendingBytes = 256 << 20
-	storeTimeout    = 10 * time.Second
-	retrySoon       = 5
-	maxWait         = 60 * time.Second
-	maxWaiters      = 256
+	storeTimeout = 10 * time.Second
+	retrySoon    = 5
+	maxWait      = 60 * time.Second
+	maxWaiters   = 256
 )
 
 // Server answers POST /hooks/NAME. It lives as long as the process; the controller changes its routes.
@@ -45,18 +42,25 @@ type Server struct {
 	Options
 
 	routes  atomic.Pointer[map[string]*route]
-	pending pending
+	pending *intake.Pending
 	locks   keyLocks
 	waiters chan struct{}
 }
 
 // NewServer returns a server without routes.
 func NewServer(o Options) *Server {
-	s := &Server{Options: o, waiters: make(chan struct{}, maxWaiters)}
+	kind := resources.KindOf(resources.NewWebhookEvent("").Metadata())
+	s := &Server{
+		Options: o, waiters: make(chan struct{}, maxWaiters),
+		pending: intake.NewPending(o.State, kind, resources.SourceWebhook, o.Metrics, o.Logger),
+	}
 	s.routes.Store(&map[string]*route{})
 
 	return s
 }
+
+// Run counts pending events until ctx ends.
+func (s *Server) Run(ctx context.Context) error { return s.pending.Run(ctx) }
 
 // Handler answers below /hooks/.
 func (s *Server) Handler() http.Handler { return http.HandlerFunc(s.serve) }
@@ -154,7 +158,7 @@ func (s *Server) keep(r *http.Request, route *route, events []*resources.Webhook
 	ctx, cancel := context.WithTimeout(r.Context(), storeTimeout)
 	defer cancel()
 
-	if s.pending.full() {
+	if s.pending.Full() {
 		return 0, nil, later(http.StatusServiceUnavailable, "pending", "too many events wait to be processed")
 	}
 
