@@ -14,8 +14,8 @@ import (
 	"cel.dev/cel-go/ext"
 )
 
-// Limits of one expression. Looking at each of 10,000 elements costs about 50,000 units; 100,000 of them take some
-// ten milliseconds, so that the cost limit is met long before the deadline, which is for what the cost does not count.
+// Limits of one expression. Looking at each of 10,000 elements costs about 50,000 units; 100,000 of them take a
+// few tens of milliseconds, so that the cost limit is met long before the deadline, which is for what the cost does not count.
 const (
 	maxLength    = 8 << 10
 	maxDepth     = 64
