@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"reflect"
 	"strings"
+	"sync"
 
 	"go.yaml.in/yaml/v4"
 
@@ -135,14 +136,14 @@ func (d *decoder) structure(n *yaml.Node, v reflect.Value, path string) {
 		return
 	}
 
-	fields, names := fieldsOf(v.Type())
+	fields := fieldsOf(v.Type())
 
 	for i := 0; i < len(n.Content); i += 2 {
 		key, value := n.Content[i], n.Content[i+1]
 
-		index, ok := fields[key.Value]
+		index, ok := fields.indices[key.Value]
 		if !ok {
-			d.unknown(key, path, names)
+			d.unknown(key, path, fields.names)
 
 			continue
 		}
@@ -265,17 +266,31 @@ func (d *decoder) mapping(n *yaml.Node, v reflect.Value, path string) {
 	v.Set(out)
 }
 
-// fieldsOf returns the indices of a struct's fields by their names in documents, and the names in order.
-func fieldsOf(t reflect.Type) (map[string]int, []string) {
-	fields := make(map[string]int, t.NumField())
-	names := make([]string, 0, t.NumField())
+// structFields are the fields of a struct as documents name them.
+type structFields struct {
+	indices map[string]int
+	// names are in the order of the fields.
+	names []string
+}
+
+// knownStructs holds the structFields of each type that was decoded; types are few and never change.
+var knownStructs sync.Map
+
+func fieldsOf(t reflect.Type) structFields {
+	if known, ok := knownStructs.Load(t); ok {
+		return known.(structFields) //nolint:forcetypeassert // nothing else is stored
+	}
+
+	fields := structFields{indices: make(map[string]int, t.NumField())}
 
 	for i := range t.NumField() {
 		if name := resources.FieldName(t.Field(i)); name != "" {
-			fields[name] = i
-			names = append(names, name)
+			fields.indices[name] = i
+			fields.names = append(fields.names, name)
 		}
 	}
 
-	return fields, names
+	knownStructs.Store(t, fields)
+
+	return fields
 }

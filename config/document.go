@@ -2,6 +2,8 @@ package config
 
 import (
 	"bytes"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"reflect"
 	"slices"
@@ -37,8 +39,8 @@ func Decode(file string, data []byte) ([]Document, error) {
 
 // DecodeJSON reads the documents of a JSON value: one object, or an array of them. Rules and errors are those of Decode.
 func DecodeJSON(file string, data []byte) ([]Document, error) {
-	if !looksLikeJSON(data) {
-		return nil, Errors{{File: file, Line: 1, Column: 1, Message: "a JSON object, or an array of objects, is needed"}}
+	if fault := notJSON(file, data); fault != nil {
+		return nil, Errors{*fault}
 	}
 
 	roots, errs := parse(file, data)
@@ -53,10 +55,27 @@ func DecodeJSON(file string, data []byte) ([]Document, error) {
 	return decodeAll(file, roots, errs)
 }
 
-func looksLikeJSON(data []byte) bool {
-	data = bytes.TrimLeft(bytes.TrimPrefix(data, bomUTF8), " \t\r\n")
+// notJSON returns where the text stops being a JSON object or array; nil when it is one. Without it the rest of YAML,
+// which is more, would be accepted too.
+func notJSON(file string, data []byte) *Error {
+	data = bytes.TrimPrefix(data, bomUTF8)
 
-	return len(data) > 0 && (data[0] == '{' || data[0] == '[')
+	if text := bytes.TrimLeft(data, " \t\r\n"); len(text) == 0 || text[0] != '{' && text[0] != '[' {
+		return &Error{File: file, Line: 1, Column: 1, Message: "a JSON object, or an array of objects, is needed"}
+	}
+
+	var (
+		raw    json.RawMessage
+		syntax *json.SyntaxError
+	)
+
+	if err := json.Unmarshal(data, &raw); errors.As(err, &syntax) {
+		line, column := position(data, max(int(syntax.Offset)-1, 0))
+
+		return &Error{File: file, Line: line, Column: column, Message: syntax.Error()}
+	}
+
+	return nil
 }
 
 func decodeAll(file string, roots []*yaml.Node, errs Errors) ([]Document, error) {
@@ -178,6 +197,12 @@ func (d *decoder) apiVersion(root, n *yaml.Node) {
 
 // kind returns the declared kind that the document names, nil after a fault.
 func (d *decoder) kind(root, n *yaml.Node) *resources.Kind {
+	if n != nil {
+		if k, ok := resources.KindByName(n.Value); ok && k.Nature == resources.Declared {
+			return k
+		}
+	}
+
 	declared := resources.DeclaredKinds()
 	names := make([]string, len(declared))
 
@@ -196,10 +221,6 @@ func (d *decoder) kind(root, n *yaml.Node) *resources.Kind {
 		d.mismatch(n, "kind", "string")
 
 		return nil
-	}
-
-	if i := slices.Index(names, n.Value); i >= 0 {
-		return declared[i]
 	}
 
 	hint := "use one of " + strings.Join(names, ", ")
