@@ -247,14 +247,14 @@ func loadJournal(tx *bbolt.Tx, j *journal) error {
 	defer j.mu.Unlock()
 
 	err := tx.Bucket(bucketJournal).ForEach(func(key, value []byte) error {
-		at, source, _, err := entryFront(value)
+		f, _, err := decodeFront(value)
 		if err != nil || len(key) != 8 {
 			return fmt.Errorf("%w (%x is not a journal entry)", errDamaged, key)
 		}
 
 		number := numberOf(key)
 		j.last = max(j.last, number)
-		j.note(string(source), logged{number: number, at: at, size: int64(len(value))})
+		j.note(string(f.source), logged{number: number, at: f.at, size: int64(len(value))})
 
 		return nil
 	})

@@ -2,7 +2,6 @@ package store
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -325,11 +324,4 @@ func checkCommand(kind *resources.Kind, r resource.Resource) error {
 	}
 
 	return nil
-}
-
-// IsAdmissionError returns the *AdmissionError in err.
-func IsAdmissionError(err error) (*AdmissionError, bool) {
-	var e *AdmissionError
-
-	return e, errors.As(err, &e)
 }

@@ -109,6 +109,7 @@ func (j *journal) Append(e Entry) error {
 		e.Time = time.Now()
 	}
 
+	e.Time = e.Time.Round(0).UTC() // as it comes back from the disk
 	e = bounded(e)
 	encoded := encodeEntry(&e)
 
@@ -234,8 +235,9 @@ func (j *journal) Query(ctx context.Context, q Query) ([]Entry, error) {
 				return false, nil
 			}
 
-			if taken[number] || !q.mayMatch(encoded, oldest) {
-				return true, nil
+			chosen, err := q.matchesEncoded(number, encoded, oldest)
+			if err != nil || taken[number] || !chosen {
+				return err == nil, err
 			}
 
 			e, err := decodeEntry(number, encoded)
@@ -243,9 +245,7 @@ func (j *journal) Query(ctx context.Context, q Query) ([]Entry, error) {
 				return false, err
 			}
 
-			if q.matches(&e) {
-				found = append(found, e)
-			}
+			found = append(found, e)
 
 			return len(found) < limit, nil
 		})

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 )
 
 // Buckets of the store file.
@@ -71,63 +72,84 @@ func decodeKey(number uint64, v []byte) (group string, hash keyHash, k seenKey, 
 	return string(part), hash, k, nil
 }
 
-// encodeEntry writes time and source in front, so that a search passes over other entries without decoding them, then the
-// entry as JSON, its attributes, and its data as they are.
-func encodeEntry(e *Entry) []byte {
-	head := *e
-	head.Number, head.Attributes, head.Data = 0, nil, nil
+// entryRest is the part of an entry that no query asks for.
+type entryRest struct {
+	Key     string `json:"key,omitempty"`
+	Peer    string `json:"peer,omitempty"`
+	Reason  string `json:"reason,omitempty"`
+	Message string `json:"message,omitempty"`
+}
 
-	text, err := json.Marshal(&head)
-	if err != nil {
-		// Strings, times and numbers only: it can't fail but for a year beyond 9999.
-		text = []byte("{}")
+// encodeEntry writes what queries ask for in front, so that a search passes over other entries without decoding them, then
+// the rest as JSON, the attributes, and the data as they are.
+func encodeEntry(e *Entry) []byte {
+	// Marshal fails on no value of strings.
+	rest, _ := json.Marshal(entryRest{Key: e.Key, Peer: e.Peer, Reason: e.Reason, Message: e.Message})
+
+	size := 64 + len(e.Source) + len(e.Name) + len(e.EventID) + len(e.Object) + len(rest) + len(e.Attributes) + len(e.Data)
+	v := make([]byte, 0, size)
+	v = binary.BigEndian.AppendUint64(v, uint64(e.Time.UnixNano()))
+
+	for _, part := range []string{e.Source, string(e.Class), e.Name, e.EventID, e.Object} {
+		v = appendPart(v, part)
 	}
 
-	v := make([]byte, 0, 20+len(e.Source)+len(text)+len(e.Attributes)+len(e.Data))
-	v = binary.BigEndian.AppendUint64(v, uint64(e.Time.UnixNano()))
-	v = appendPart(v, e.Source)
-	v = appendPart(v, text)
+	v = appendPart(v, rest)
 	v = appendPart(v, e.Attributes)
 
 	return append(v, e.Data...)
 }
 
-// entryFront reads only the time and the source of an encoded entry.
-func entryFront(v []byte) (at int64, source, rest []byte, err error) {
+// front is the first part of an encoded entry. Its slices point into it.
+type front struct {
+	at                                   int64
+	source, class, name, eventID, object []byte
+}
+
+// decodeFront reads only the first part of an encoded entry and returns what follows it.
+func decodeFront(v []byte) (f front, rest []byte, err error) {
 	if len(v) < 8 {
-		return 0, nil, nil, errShort
+		return f, nil, errShort
 	}
 
-	source, rest, err = cutPart(v[8:])
+	f.at, rest = int64(binary.BigEndian.Uint64(v)), v[8:]
 
-	return int64(binary.BigEndian.Uint64(v)), source, rest, err
+	for _, part := range []*[]byte{&f.source, &f.class, &f.name, &f.eventID, &f.object} {
+		if *part, rest, err = cutPart(rest); err != nil {
+			return f, nil, err
+		}
+	}
+
+	return f, rest, nil
 }
 
 // decodeEntry reads what encodeEntry wrote. Nothing in the result points into v.
 func decodeEntry(number uint64, v []byte) (e Entry, err error) {
-	_, _, rest, err := entryFront(v)
+	f, rest, err := decodeFront(v)
+
+	var text, attributes []byte
+	if err == nil {
+		text, rest, err = cutPart(rest)
+	}
+
+	var more entryRest
+	if err == nil {
+		err = json.Unmarshal(text, &more)
+	}
+
+	if err == nil {
+		attributes, rest, err = cutPart(rest)
+	}
+
 	if err != nil {
 		return e, fmt.Errorf("error decoding journal entry %d: %w", number, err)
 	}
 
-	text, rest, err := cutPart(rest)
-	if err == nil {
-		err = json.Unmarshal(text, &e)
-	}
-
-	var attributes, data []byte
-	if err == nil {
-		attributes, data, err = cutPart(rest)
-	}
-
-	if err != nil {
-		return e, fmt.Errorf("error decoding journal entry %d: %w", number, err)
-	}
-
-	e.Number = number
-	e.Attributes, e.Data = cloneBytes(attributes), cloneBytes(data)
-
-	return e, nil
+	return Entry{
+		Number: number, Time: time.Unix(0, f.at).UTC(), Class: Class(f.class), Source: string(f.source), Name: string(f.name),
+		EventID: string(f.eventID), Object: string(f.object), Key: more.Key, Peer: more.Peer, Reason: more.Reason, Message: more.Message,
+		Attributes: cloneBytes(attributes), Data: cloneBytes(rest),
+	}, nil
 }
 
 // cloneBytes copies; nothing stays nil.
@@ -156,16 +178,7 @@ func cutPart(v []byte) (part, rest []byte, err error) {
 	return v[w:end], v[end:], nil
 }
 
-// mayMatch reports whether an encoded entry can be among what q chooses, without decoding all of it.
-func (q *Query) mayMatch(encoded []byte, oldest int64) bool {
-	at, source, _, err := entryFront(encoded)
-	if err != nil {
-		return true // decoding it names the fault
-	}
-
-	return at >= oldest && (q.Source == "" || q.Source == string(source)) && (q.Since.IsZero() || at >= q.Since.UnixNano())
-}
-
+// matches reports whether q chooses the entry.
 func (q *Query) matches(e *Entry) bool {
 	return (len(q.Classes) == 0 || slices.Contains(q.Classes, e.Class)) &&
 		(q.Source == "" || q.Source == e.Source) &&
@@ -174,4 +187,21 @@ func (q *Query) matches(e *Entry) bool {
 		(q.Object == "" || q.Object == e.Object) &&
 		e.Number > q.After &&
 		(q.Since.IsZero() || !e.Time.Before(q.Since))
+}
+
+// matchesEncoded is matches for an entry that is not decoded, and leaves out those before oldest (Unix nanoseconds).
+func (q *Query) matchesEncoded(number uint64, encoded []byte, oldest int64) (bool, error) {
+	f, _, err := decodeFront(encoded)
+	if err != nil {
+		return false, fmt.Errorf("error decoding journal entry %d: %w", number, err)
+	}
+
+	return f.at >= oldest &&
+		(len(q.Classes) == 0 || slices.Contains(q.Classes, Class(f.class))) &&
+		(q.Source == "" || q.Source == string(f.source)) &&
+		(q.Name == "" || q.Name == string(f.name)) &&
+		(q.EventID == "" || q.EventID == string(f.eventID)) &&
+		(q.Object == "" || q.Object == string(f.object)) &&
+		number > q.After &&
+		(q.Since.IsZero() || f.at >= q.Since.UnixNano()), nil
 }
