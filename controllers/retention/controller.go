@@ -12,6 +12,9 @@ import (
 	"gateway/resources"
 )
 
+// concurrency of reconciles: every change of a VM asks whether it has an override.
+const concurrency = 8
+
 // Pacer holds back while controllers have too much to do; store.Pacer is one.
 type Pacer interface {
 	// Wait returns once more can be done, or with ctx's error when it ends first.
@@ -44,7 +47,7 @@ func (c *Controller) Settings() controller.QSettings {
 			{Namespace: resources.NamespaceVMs, Type: resources.VMConfigType, Kind: controller.InputQMapped},
 		},
 		Outputs:     []controller.Output{{Type: resources.OverrideType, Kind: controller.OutputShared}},
-		Concurrency: optional.Some[uint](2),
+		Concurrency: optional.Some[uint](concurrency),
 	}
 
 	for _, kept := range served {
@@ -54,9 +57,14 @@ func (c *Controller) Settings() controller.QSettings {
 	return settings
 }
 
-// MapInput implements controller.QController: an override ends when its VM changes or goes.
-func (c *Controller) MapInput(_ context.Context, _ *zap.Logger, _ controller.QRuntime, md controller.ReducedResourceMetadata) ([]resource.Pointer, error) {
-	return []resource.Pointer{resources.NewOverride(md.ID()).Metadata()}, nil
+// MapInput implements controller.QController: an override ends when its VM changes or goes. Most VMs have none.
+func (c *Controller) MapInput(ctx context.Context, _ *zap.Logger, r controller.QRuntime, md controller.ReducedResourceMetadata) ([]resource.Pointer, error) {
+	override, err := chain.Get[*resources.Override](ctx, r, resources.NewOverride(md.ID()).Metadata())
+	if err != nil || override == nil {
+		return nil, err
+	}
+
+	return []resource.Pointer{override.Metadata()}, nil
 }
 
 // Reconcile implements controller.QController.
