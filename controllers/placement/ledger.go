@@ -156,7 +156,12 @@ func (l *ledger) refresh(ctx context.Context, r controller.UncachedReader, name 
 
 	l.dirty[name] = struct{}{}
 
-	// Whoever is the first to see a change kicks those whom it concerns; its event wakes them.
+	// Whoever is the first to see a change kicks those whom it concerns; its event wakes them. Who is nowhere names the
+	// hosts that there are.
+	if old == nil || now == nil || old.declared != now.declared {
+		l.kickWaiters()
+	}
+
 	if old != nil && now != nil {
 		switch {
 		case old.drain != now.drain || !maps.Equal(old.labels, now.labels):

@@ -85,3 +85,12 @@ func (l *ledger) kick(name string, leaving bool) {
 		}
 	}
 }
+
+// kickWaiters wakes all VMs that are nowhere.
+func (l *ledger) kickWaiters() {
+	for _, w := range l.queue {
+		if l.waits(w) && l.vms[w.vm].host == "" {
+			l.kicked[w.vm] = struct{}{}
+		}
+	}
+}
