@@ -59,6 +59,12 @@ func (n Names) stream(what string) string {
 	return strings.ToUpper(strings.ReplaceAll(n.Prefix, "-", "_")) + "_" + what
 }
 
+// HeaderHops counts how often a message went through a gateway, so that two of them can't play ball for ever.
+const HeaderHops = "Gateway-Hops"
+
+// MaxHops is where a message goes no further.
+const MaxHops = 8
+
 // dedupeWindow is how long JetStream remembers message ids: longer than any retry of one message takes.
 const dedupeWindow = 2 * time.Minute
 

@@ -35,9 +35,6 @@ type Options struct {
 	Metrics   *sinks.SinkMetrics
 }
 
-// HeaderHops counts how often a message went through a gateway; at eight it goes no further.
-const HeaderHops = "Gateway-Hops"
-
 const (
 	sendTimeout = 10 * time.Second
 	again       = 2 * time.Second
@@ -141,9 +138,9 @@ func (s *Sink) send(ctx context.Context, id resource.ID, spec *resources.ActionS
 	}
 
 	err := s.Publisher.Publish(ctx, &nats.Msg{Subject: spec.Subject, Data: spec.Body, Header: nats.Header{
-		"Nats-Msg-Id":  {id},
-		"content-type": {"application/json"},
-		HeaderHops:     {strconv.Itoa(spec.Hops + 1)},
+		"Nats-Msg-Id":     {id},
+		"content-type":    {"application/json"},
+		broker.HeaderHops: {strconv.Itoa(spec.Hops + 1)},
 	}})
 	if err != nil {
 		return fmt.Errorf("error publishing to %s: %w", spec.Subject, err)
