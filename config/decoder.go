@@ -32,8 +32,16 @@ func newDecoder(file string) *decoder {
 	return &decoder{file: file, marks: map[string]mark{}, faulty: map[string]bool{}}
 }
 
+// full reports whether there are more faults than are shown: what follows only costs time, which a sender could make us
+// spend.
+func (d *decoder) full() bool { return len(d.errs) > maxErrors }
+
 // fail notes a fault of the value at path.
 func (d *decoder) fail(n *yaml.Node, path, format string, args ...any) {
+	if d.full() {
+		return
+	}
+
 	d.faulty[path] = true
 	d.errs = append(d.errs, Error{File: d.file, Line: n.Line, Column: n.Column, Message: prefixed(path, fmt.Sprintf(format, args...))})
 }
@@ -182,6 +190,10 @@ func (d *decoder) absent(key, value *yaml.Node, path string) bool {
 
 // unknown notes a field that does not exist, with the nearest that does.
 func (d *decoder) unknown(key *yaml.Node, path string, names []string) {
+	if d.full() {
+		return
+	}
+
 	hint := ""
 	if near := nearest(key.Value, names); near != "" {
 		hint = fmt.Sprintf(": did you mean %q?", near)

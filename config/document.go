@@ -274,6 +274,10 @@ func (d *decoder) metadata(root, n *yaml.Node) (md metadata) {
 // that only follow from one that is noted already are left out.
 func (d *decoder) fieldErrors(root *yaml.Node, faults resources.FieldErrors) {
 	for _, f := range faults {
+		if d.full() {
+			return
+		}
+
 		if d.follows(f.Path) {
 			continue
 		}

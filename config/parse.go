@@ -32,6 +32,10 @@ type parser struct {
 }
 
 func (p *parser) fail(n *yaml.Node, format string, args ...any) {
+	if len(p.errs) > maxErrors {
+		return
+	}
+
 	p.errs = append(p.errs, Error{File: p.file, Line: max(n.Line, 1), Column: max(n.Column, 1), Message: fmt.Sprintf(format, args...)})
 }
 
