@@ -111,9 +111,9 @@ func enter(root string, kvm bool) error {
 		}
 	}
 
-	if _, err := os.Stat("/dev/kvm"); err == nil && !kvm {
-		if err := unix.Mount("/dev/null", "/dev/kvm", "", unix.MS_BIND, ""); err != nil {
-			return fmt.Errorf("error hiding /dev/kvm: %w", err)
+	if !kvm {
+		if err := hideKVM(filepath.Join(root, "dev")); err != nil {
+			return err
 		}
 	}
 
@@ -122,6 +122,48 @@ func enter(root string, kvm bool) error {
 	}
 
 	return nil
+}
+
+// devices are what QEMU, libvirt and their helpers open.
+var devices = []string{"null", "zero", "full", "random", "urandom", "tty", "pts", "shm", "net", "fuse", "loop-control", "vhost-net"}
+
+// hideKVM covers /dev with one that has no kvm. A device that merely does not work would not do: libvirt takes one that it
+// may open for a change of the host, and looks at QEMU's abilities anew at every call, which takes seconds.
+func hideKVM(private string) error {
+	for _, name := range devices {
+		from, to := filepath.Join("/dev", name), filepath.Join(private, name)
+
+		info, err := os.Stat(from)
+		if errors.Is(err, os.ErrNotExist) {
+			continue
+		}
+
+		if err != nil {
+			return err
+		}
+
+		if info.IsDir() {
+			err = os.MkdirAll(to, 0o755)
+		} else if err = os.MkdirAll(private, 0o755); err == nil {
+			err = os.WriteFile(to, nil, 0o600)
+		}
+
+		if err == nil {
+			err = unix.Mount(from, to, "", unix.MS_BIND|unix.MS_REC, "")
+		}
+
+		if err != nil {
+			return fmt.Errorf("error making the private /dev/%s: %w", name, err)
+		}
+	}
+
+	for link, to := range map[string]string{"fd": "/proc/self/fd", "ptmx": "pts/ptmx"} {
+		if err := os.Symlink(to, filepath.Join(private, link)); err != nil {
+			return err
+		}
+	}
+
+	return unix.Mount(private, "/dev", "", unix.MS_BIND|unix.MS_REC, "")
 }
 
 // startDaemon starts libvirtd and says its PID.

@@ -91,6 +91,10 @@ func addQEMUDevices(doc *libvirtxml.Domain, spec *hypervisor.DomainSpec, host Ho
 		devices.Panics = []libvirtxml.DomainPanic{{Model: "isa"}}
 	}
 
+	// The bus itself has to be named first where ports on it are.
+	root := uint(0)
+	devices.Controllers = append(devices.Controllers, libvirtxml.DomainController{Type: "pci", Index: &root, Model: "pcie-root"})
+
 	// Random numbers, balloon, and the serial controller of the agent take a port each, as do disks and interfaces.
 	ports := spareRootPorts + 3 + len(spec.Disks) + len(spec.Interfaces)
 	for range ports {

@@ -7,6 +7,7 @@ import (
 	"libvirt.org/go/libvirtxml"
 
 	"gateway/hypervisor"
+	"gateway/resources"
 )
 
 // Observe returns the owned fields of a definition, normalised. Devices of others are in it too.
@@ -42,15 +43,27 @@ func Observe(doc *libvirtxml.Domain) hypervisor.DomainSpec {
 func RestartRequired(live, config *libvirtxml.Domain) []string {
 	running, defined := ownedOf(live), ownedOf(config)
 
-	// Where only the balloon is to take memory away a restart changes nothing: the guest starts with all of it.
-	if live.Type != typeTest && running.MaxMemory == defined.MaxMemory && running.Memory > defined.Memory {
-		running.Memory = defined.Memory
+	if live.Type != typeTest {
+		roundMemory(&running)
+		roundMemory(&defined)
+
+		// Where only the balloon is to take memory away a restart changes nothing: the guest starts with all of it.
+		if running.MaxMemory == defined.MaxMemory && running.Memory > defined.Memory {
+			running.Memory = defined.Memory
+		}
 	}
 
 	return running.Differences(&defined)
 }
 
 const typeTest = "test"
+
+// roundMemory does what libvirt does when QEMU starts: memory comes in whole MiB.
+func roundMemory(spec *hypervisor.DomainSpec) {
+	for _, size := range []*resources.Size{&spec.Memory, &spec.MaxMemory} {
+		*size = (*size + resources.MiB - 1) / resources.MiB * resources.MiB
+	}
+}
 
 // ownedOf is Observe without what is not ours, and without what never needs a restart.
 func ownedOf(doc *libvirtxml.Domain) hypervisor.DomainSpec {
