@@ -78,8 +78,13 @@ func (g *Gateway) controllers() ([]controller.Controller, []controller.QControll
 	journal, id := g.store.Journal(), g.store.GatewayID()
 	registry := reusing{g.registry}
 
+	fileSource, err := files.New(files.Options{Roots: g.cfg.Documents, Metrics: g.intake, Journal: journal, Pacer: g.pacer})
+	if err != nil {
+		return nil, nil, err
+	}
+
 	sources := []controller.Controller{
-		files.New(files.Options{Roots: g.cfg.Documents, Metrics: g.intake, Journal: journal, Pacer: g.pacer, Logger: g.logger.Named("files")}),
+		fileSource,
 		schedules.New(schedules.Options{Metrics: g.intake, Journal: journal}),
 		webhooks.NewController(g.hooks),
 		subscriptions.New(subscriptions.Options{
@@ -87,7 +92,7 @@ func (g *Gateway) controllers() ([]controller.Controller, []controller.QControll
 			Journal: journal, Pacer: g.pacer, Metrics: g.intake, Logger: g.logger.Named("subscriptions"),
 		}),
 		domainevents.New(domainevents.Options{
-			Pool: g.pool, GatewayID: id, Metrics: g.intake, Journal: journal, Pacer: g.pacer, Logger: g.logger.Named("domainevents"),
+			Pool: g.pool, GatewayID: id, Metrics: g.intake, Journal: journal, Pacer: g.pacer,
 		}),
 		resync.New(resync.Options{Interval: g.cfg.Resync.Std()}),
 	}
