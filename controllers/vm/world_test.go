@@ -298,3 +298,8 @@ func (w *world) steps(name string) (steps []string) {
 
 	return steps
 }
+
+// refuse is an opener that never gets a connection.
+func refuse(context.Context, string, string) (hypervisor.Driver, error) {
+	return nil, hypervisor.ErrUnreachable
+}
