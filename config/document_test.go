@@ -185,6 +185,12 @@ func TestFaultsAreFoundAtTheirPosition(t *testing.T) {
 			vmText("a", "cpus: x") + "---\na: b\n c: d\n",
 			[]string{`f.yaml:6:9: spec.cpus: a whole number is needed, not the string "x"`, `f.yaml:9:3: mapping values are not allowed in this context`},
 		},
+		"a tab": {
+			vmText("a", "shutdown:") + "\t\tgrace: 1s\n", []string{"f.yaml:7:1: a tab can't indent: use spaces"},
+		},
+		"quotes that are never closed, where they were opened": {
+			vmText("a", `description: "abc`, "cpus: 1"), []string{"f.yaml:6:16: found unexpected end of stream while scanning a quoted scalar"},
+		},
 		"text that is no document": {
 			"hello\n", []string{"f.yaml:1:1: a document is a mapping with apiVersion, kind, metadata and spec, not a string"},
 		},

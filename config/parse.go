@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 
 	"go.yaml.in/yaml/v4"
 	"go.yaml.in/yaml/v4/plugin/loaderlimits"
@@ -83,7 +84,7 @@ func (p *parser) parseYAML(text []byte) (roots []*yaml.Node) {
 		}
 
 		if err != nil {
-			p.syntax(err)
+			p.syntax(text, err)
 
 			return roots
 		}
@@ -106,25 +107,46 @@ func (p *parser) parseYAML(text []byte) (roots []*yaml.Node) {
 	}
 }
 
-// syntax notes a fault that the YAML parser found.
-func (p *parser) syntax(err error) {
+// syntax notes a fault that the YAML parser found, in words for who wrote the file.
+func (p *parser) syntax(text []byte, err error) {
 	fault := Error{File: p.file, Line: 1, Column: 1, Message: err.Error()}
 
 	var load *yaml.LoadError
 	if errors.As(err, &load) {
-		fault.Message = load.Message
-		if load.ContextMsg != "" {
-			fault.Message += " " + load.ContextMsg
+		at := load.Mark
+
+		switch {
+		case strings.Contains(load.Message, "max depth"):
+			fault.Message = fmt.Sprintf("nested more than %d levels deep", maxDepth)
+		case strings.Contains(load.Message, "cannot start any token") && characterAt(text, at) == '\t':
+			fault.Message = "a tab can't indent: use spaces"
+		case strings.Contains(load.Message, "end of stream") && load.ContextMark.Line > 0:
+			// Where it was opened helps more than where the file ends.
+			at, fault.Message = load.ContextMark, load.Message+" "+load.ContextMsg
+		default:
+			fault.Message = strings.TrimSpace(load.Message + " " + load.ContextMsg)
 		}
 
-		for _, mark := range []yaml.Mark{load.ContextMark, load.Mark} {
-			if mark.Line > 0 {
-				fault.Line, fault.Column = mark.Line, max(mark.Column, 1)
-			}
+		if at.Line == 0 {
+			at = load.ContextMark
+		}
+
+		if at.Line > 0 {
+			fault.Line, fault.Column = at.Line, max(at.Column, 1)
 		}
 	}
 
 	p.errs = append(p.errs, fault)
+}
+
+// characterAt returns the byte at a position that is the first of its line or after plain ASCII; else another one.
+func characterAt(text []byte, at yaml.Mark) byte {
+	lines := bytes.Split(text, []byte("\n"))
+	if at.Line < 1 || at.Line > len(lines) || at.Column < 1 || at.Column > len(lines[at.Line-1]) {
+		return 0
+	}
+
+	return lines[at.Line-1][at.Column-1]
 }
 
 // expand returns the node with its aliases replaced by what they stand for (shared, not copied), merge keys applied, and
