@@ -181,12 +181,11 @@ const patience = 10 * time.Minute
 // confirmPatience is how long a confirmation waits for the scan of its root to be handled.
 const confirmPatience = time.Minute
 
-// executeConfirm lets the mass deletion proceed that has exactly the confirmed digest.
+// executeConfirm lets the mass deletion proceed that has exactly the confirmed digest: the sweep looks for the action.
 func (c *Controller) executeConfirm(ctx context.Context, logger *zap.Logger, r controller.QRuntime, action *resources.Action) error {
 	spec := action.TypedSpec()
 
-	digest, err := confirmedDigest(spec.Body)
-	if err != nil {
+	if _, err := confirmedDigest(spec.Body); err != nil {
 		return invalid(spec.Subject, "%s", err)
 	}
 
@@ -201,7 +200,7 @@ func (c *Controller) executeConfirm(ctx context.Context, logger *zap.Logger, r c
 		return nil // nothing is held back: confirmed before, or mended by the files
 	}
 
-	held, err := c.sweep(ctx, logger, r, id, digest)
+	held, err := c.sweep(ctx, logger, r, id)
 	if requeue, ok := errors.AsType[*controller.RequeueError](err); ok && requeue.Err() == nil && time.Since(action.Metadata().Created()) > confirmPatience {
 		return invalid(spec.Subject, "the files of the root are not settled: confirm again")
 	}

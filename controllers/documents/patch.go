@@ -186,20 +186,3 @@ func specPatch(body []byte) (map[string]any, error) {
 
 	return spec, nil
 }
-
-// confirmedDigest reads the body of a confirmation.
-func confirmedDigest(body []byte) (string, error) {
-	var confirmation struct {
-		Digest string `json:"digest"`
-	}
-
-	if err := json.Unmarshal(body, &confirmation); err != nil {
-		return "", fmt.Errorf("error reading the confirmation: %w", err)
-	}
-
-	if confirmation.Digest == "" {
-		return "", errors.New("the digest of what is confirmed is missing")
-	}
-
-	return confirmation.Digest, nil
-}

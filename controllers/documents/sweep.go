@@ -28,15 +28,14 @@ const maxGuarded = 100
 
 // reconcileRoot takes away what the files of a root no longer declare.
 func (c *Controller) reconcileRoot(ctx context.Context, logger *zap.Logger, r controller.QRuntime, ptr resource.Pointer) error {
-	_, err := c.sweep(ctx, logger, r, ptr.ID(), "")
+	_, err := c.sweep(ctx, logger, r, ptr.ID())
 
 	return err
 }
 
-// sweep takes away what the files of a root no longer declare, unless that is a mass deletion other than the confirmed one.
-// It reports whether it held something back. It asks for a requeue while a scan is not handled, and does nothing for a root
+// sweep takes away what the files of a root no longer declare, unless that is a mass deletion that nobody confirmed. It reports whether it held something back. It asks for a requeue while a scan is not handled, and does nothing for a root
 // that can't be read, is only half told, or is no longer configured.
-func (c *Controller) sweep(ctx context.Context, logger *zap.Logger, r controller.QRuntime, id resource.ID, confirmed string) (held bool, err error) {
+func (c *Controller) sweep(ctx context.Context, logger *zap.Logger, r controller.QRuntime, id resource.ID) (held bool, err error) {
 	lock := c.roots.of(id)
 	if !lock.TryLock() { // a file is being applied; waiting for it here would stop the files behind it
 		return false, controller.NewRequeueInterval(settleInterval)
@@ -73,13 +72,19 @@ func (c *Controller) sweep(ctx context.Context, logger *zap.Logger, r controller
 		}
 	}
 
-	if s.isMass(len(gone), c.deletions) && digestOf(gone) != confirmed {
-		return true, c.holdBack(ctx, logger, r, id, s, gone)
+	if s.isMass(len(gone), c.deletions) {
+		if allowed, err := c.isConfirmed(ctx, r, id, s.root.Path, gone); err != nil {
+			return false, err
+		} else if !allowed {
+			return true, c.holdBack(ctx, logger, r, id, s, gone)
+		}
 	}
 
 	if err := c.remove(ctx, logger, r, s, gone); err != nil {
 		return false, err
 	}
+
+	c.confirmed.forget(id)
 
 	return false, c.dropGuard(ctx, r, id)
 }

@@ -129,6 +129,41 @@ func TestAMassDeletionWaitsForItsConfirmation(t *testing.T) {
 	})
 }
 
+func TestAnInterruptedMassDeletionStaysConfirmed(t *testing.T) {
+	for name, restart := range map[string]bool{"by an error": false, "by a restart": true} {
+		t.Run(name, func(t *testing.T) {
+			run(t, func(w *world) {
+				w.scan(many(40))
+				w.scan(without(15))
+				require.Len(t, w.vms(), 40)
+
+				w.stop()
+				w.journal = &failing{Journal: w.store.Journal(), at: 3} // within the removal
+				w.start()
+				w.settle()
+
+				digest := w.guard().TypedSpec().Digest
+				a := resources.NewAction("c1")
+				*a.TypedSpec() = resources.ActionSpec{Verb: resources.ActionConfirm, Subject: w.dir, By: "api", Body: resources.JSON(`{"digest":"` + digest + `"}`)}
+				a.Metadata().Finalizers().Add(a.TypedSpec().Finalizer())
+				require.NoError(t, w.st.Create(t.Context(), a))
+				rig.Settle(t, 10*time.Millisecond)
+				require.Len(t, w.vms(), 37, "it stopped halfway")
+
+				if restart {
+					w.stop()
+					w.start()
+				}
+
+				rig.Settle(t, 10*time.Second)
+				require.Len(t, w.vms(), 25)
+				require.Nil(t, w.guard())
+				require.Empty(t, w.entries(store.ClassDead))
+			})
+		})
+	}
+}
+
 func TestMovingADocumentChangesNothing(t *testing.T) {
 	for name, scan := range map[string]map[string]string{
 		"into a new file":                 {"a.yaml": document("x", ""), "b.yaml": document("web", "cpus: 2")},
