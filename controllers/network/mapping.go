@@ -179,6 +179,10 @@ func (l *ledger) wake() []resource.Pointer {
 
 // wakeWaiters wakes those who wait for an address that is free now, and of those who wait for any as many as there are.
 func (l *ledger) wakeWaiters(n *network) {
+	if len(n.waiters) == 0 {
+		return
+	}
+
 	spare := n.spare()
 
 	for vm := range n.waiters {

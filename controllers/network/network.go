@@ -158,7 +158,7 @@ func (n *network) wanted(a netip.Addr, vm string) string {
 	return ""
 }
 
-// spare returns how many addresses are free at most.
+// spare returns how many addresses are free at most. It is a scan, made only while somebody waits for one.
 func (n *network) spare() int {
 	if n.doc == nil {
 		return 0
@@ -169,10 +169,22 @@ func (n *network) spare() int {
 		return 0
 	}
 
-	a, b := first.As4(), last.As4()
-	size := (int(b[0])<<24 | int(b[1])<<16 | int(b[2])<<8 | int(b[3])) - (int(a[0])<<24 | int(a[1])<<16 | int(a[2])<<8 | int(a[3])) + 1
+	free := number(last) - number(first) + 1
 
-	return max(0, size-len(n.addresses))
+	for a := range n.addresses {
+		if !a.Less(first) && !last.Less(a) {
+			free--
+		}
+	}
+
+	return max(0, free)
+}
+
+// number is an IPv4 address as a number.
+func number(a netip.Addr) int {
+	b := a.As4()
+
+	return int(b[0])<<24 | int(b[1])<<16 | int(b[2])<<8 | int(b[3])
 }
 
 // take and release keep the addresses that are taken.

@@ -164,9 +164,17 @@ func (p *pass) fail(ctx context.Context, host string, failure error) error {
 	defer l.mu.Unlock()
 
 	why := problemOf(failure)
+	after := p.retryAfter(failure)
+	known := true
 
-	// A call that takes a moment is no news.
-	if why.reason != resources.ReasonBusy || !errors.Is(failure, chain.ErrUnderWay) {
+	// A call that takes a moment is no news, unless the one before it failed: then the host hangs.
+	if errors.Is(failure, chain.ErrUnderWay) {
+		if why, known = p.lastFailure(host); known {
+			after = jitter(hungRetry)
+		}
+	}
+
+	if known {
 		spec := *p.config.TypedSpec()
 		spec.Ready, spec.Reason, spec.Message = false, why.reason, why.message
 
@@ -185,11 +193,22 @@ func (p *pass) fail(ctx context.Context, host string, failure error) error {
 		return err
 	}
 
-	if after := p.retryAfter(failure); after > 0 {
+	if after > 0 {
 		return controller.NewRequeueInterval(after)
 	}
 
 	return failure
+}
+
+// lastFailure returns why the last call for a network of the VM failed on the host.
+func (p *pass) lastFailure(host string) (problem, bool) {
+	for _, b := range slices.Concat(p.config.TypedSpec().Interfaces, p.config.TypedSpec().Retiring) {
+		if failure, failed := p.c.ledger.network(b.Network).failures[host]; failed {
+			return failure, true
+		}
+	}
+
+	return problem{}, false
 }
 
 // write makes the NetworkConfig what it should be. One that is so already is not touched. The caller holds the lock.
@@ -216,7 +235,7 @@ func (p *pass) write(ctx context.Context, want resources.NetworkConfigSpec) erro
 		resources.SetCause(config.Metadata(), p.cause())
 
 		return nil
-	})
+	}, controller.WithExpectedPhaseAny()) // why one in teardown does not go is written as well
 	if err != nil {
 		return fmt.Errorf("error writing the network configuration of VM %q: %w", p.id, err)
 	}

@@ -91,7 +91,7 @@ func TestChoice(t *testing.T) {
 			vm:     vm("v", 1, resources.GiB), host: "b",
 		},
 		"of equal hosts the first by name is taken": {vm: vm("v", 1, resources.GiB), host: "a"},
-		"a pin is obeyed":                           {vm: vm("v", 1, resources.GiB, rules(resources.Placement{Host: "c"})), host: "c"},
+		"a pin is obeyed": {vm: vm("v", 1, resources.GiB, rules(resources.Placement{Host: "c"})), host: "c"},
 		"a pin to a host that does not exist is refused": {
 			vm: vm("v", 1, resources.GiB, rules(resources.Placement{Host: "z"})), reason: "host z: there is no such host",
 		},
