@@ -110,6 +110,7 @@ func (x *run) take(ctx context.Context, n note) error {
 	}
 
 	x.Metrics.Received(resources.SourceDomain)
+	x.Metrics.Pending(resources.SourceDomain, len(x.notes))
 
 	if n.kind == kindRelisted { // nothing happened
 		return nil

@@ -2,11 +2,13 @@ package files
 
 import (
 	"errors"
+	"io/fs"
 	"sync"
 	"time"
 
 	"github.com/fsnotify/fsnotify"
 	"go.uber.org/zap"
+	"golang.org/x/sys/unix"
 )
 
 // maxHints bounds what is remembered between two looks; above it everything is looked at.
@@ -144,7 +146,8 @@ func (h *hints) watch(dir string, id identity) {
 	if err := h.watcher.Add(dir); err != nil {
 		delete(h.watched, dir)
 
-		if !isNotExist(err) && !errors.Is(err, fsnotify.ErrClosed) {
+		// One that is gone or can't be read has nothing to watch: when that changes, its parent says so.
+		if !isNotExist(err) && !errors.Is(err, fs.ErrPermission) && !errors.Is(err, unix.ENOTDIR) && !errors.Is(err, fsnotify.ErrClosed) {
 			h.refused = err
 		}
 

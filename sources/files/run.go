@@ -124,7 +124,9 @@ func (x *run) takeHints() {
 				continue
 			}
 
-			root.tracker.Touch(path, when)
+			if isDocument(filepath.Base(path)) {
+				root.tracker.Touch(path, when)
+			}
 
 			switch isDirectory := root.scanner.has(path); {
 			case isDirectory && hint.moved[path]: // another directory may be there now
