@@ -97,7 +97,7 @@ func (s *Scanner) Scan(verify bool) Snapshot {
 	if len(snapshot.Files) > 0 {
 		s.device = id.device
 	} else if s.device != 0 && s.device != id.device {
-		return Snapshot{Reason: resources.ReasonUnreadable, Message: "another file system is there, and it is empty: the one with the documents is not mounted"}
+		return Snapshot{Reason: resources.ReasonUnreadable, Message: notMounted}
 	}
 
 	return snapshot
@@ -117,12 +117,16 @@ func (s *Scanner) Look(dirs []string) Snapshot {
 
 		w := &walk{scanner: s, seen: map[identity]string{}}
 
+		if id, isDir, err := identify(path); err != nil || !isDir || id != known.id {
+			return s.Scan(false)
+		}
+
 		read := w.list(path)
 		if read.err != known.err || !slices.Equal(read.subs, known.subs) {
 			return s.Scan(false)
 		}
 
-		s.dirs[path] = &directory{subs: known.subs, err: read.err, files: read.files}
+		s.dirs[path] = &directory{subs: known.subs, err: read.err, files: read.files, id: known.id}
 		maps.Copy(s.dirs[path].files, known.links())
 	}
 

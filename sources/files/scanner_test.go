@@ -5,11 +5,13 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"syscall"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 
 	"gateway/resources"
 )
@@ -114,6 +116,82 @@ func TestCaseS28AnUnmountedRootIsNotAnEmptyOne(t *testing.T) {
 
 	write(t, filepath.Join(root, "b.yaml"), "a: 1")
 	require.True(t, scanner.Scan(false).Available, "with files in it, it is the root")
+}
+
+func TestCaseS28WhatIsBelowAMountThatIsAwayIsNotGone(t *testing.T) {
+	root, mount := t.TempDir(), t.TempDir()
+	write(t, filepath.Join(root, "a.yaml"), "a: 1")
+	write(t, filepath.Join(root, "sub/b.yaml"), "a: 1")
+	write(t, filepath.Join(mount, "c.yaml"), "a: 1")
+	require.NoError(t, os.Symlink(mount, filepath.Join(root, "link")))
+
+	scanner := NewScanner(root)
+	require.Len(t, scanner.Scan(true).Files, 3)
+
+	// As if sub had been on another file system, which is unmounted, and the target of the link too.
+	scanner.dirs[filepath.Join(root, "sub")].id.device++
+	require.NoError(t, os.Remove(filepath.Join(root, "sub/b.yaml")))
+	require.NoError(t, os.RemoveAll(mount))
+
+	for range 2 {
+		s := scanner.Look([]string{root, filepath.Join(root, "sub")})
+		require.Len(t, s.Files, 1)
+		require.True(t, s.hides(filepath.Join(root, "sub/b.yaml")))
+		require.True(t, s.hides(filepath.Join(root, "link/c.yaml")))
+	}
+
+	require.NoError(t, os.Remove(filepath.Join(root, "link")))
+
+	s := scanner.Scan(false)
+	require.False(t, s.hides(filepath.Join(root, "link/c.yaml")), "taken away on purpose")
+}
+
+// asNobody runs f without the rights of root: root reads everything.
+func asNobody(t *testing.T, f func()) {
+	t.Helper()
+
+	if os.Geteuid() != 0 {
+		f()
+
+		return
+	}
+
+	const nobody = 65534
+
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+
+	require.NoError(t, unix.Setfsuid(nobody))
+	defer func() { require.NoError(t, unix.Setfsuid(0)) }()
+
+	f()
+}
+
+func TestCaseS25WhatMayNotBeReadIsNamedAndHidesWhatIsBelow(t *testing.T) {
+	root := t.TempDir()
+	require.NoError(t, os.Chmod(filepath.Dir(root), 0o755)) // of the test, made for its owner alone
+	write(t, filepath.Join(root, "good.yaml"), "a: 1")
+	write(t, filepath.Join(root, "secret.yaml"), "a: 1")
+	write(t, filepath.Join(root, "sub/below.yaml"), "a: 1")
+	require.NoError(t, os.Chmod(filepath.Join(root, "secret.yaml"), 0))
+	require.NoError(t, os.Chmod(filepath.Join(root, "sub"), 0))
+	t.Cleanup(func() { require.NoError(t, os.Chmod(filepath.Join(root, "sub"), 0o755)) })
+
+	var s Snapshot
+
+	asNobody(t, func() { s = NewScanner(root).Scan(true) })
+
+	require.True(t, s.Available)
+	require.Equal(t, map[string]string{"good.yaml": "", "secret.yaml": "permission denied"}, errorsOf(root, s))
+	require.Equal(t, map[string]string{filepath.Join(root, "sub"): "permission denied"}, s.Unreadable)
+	require.True(t, s.hides(filepath.Join(root, "sub/below.yaml")))
+	require.False(t, s.hides(filepath.Join(root, "subway.yaml")))
+
+	require.NoError(t, os.Chmod(root, 0))
+	asNobody(t, func() { s = NewScanner(root).Scan(true) })
+	require.NoError(t, os.Chmod(root, 0o755))
+	require.False(t, s.Available)
+	require.Equal(t, resources.ReasonUnreadable, s.Reason)
 }
 
 func TestCaseS24EditsThatChangeNeitherSizeNorTimeAreFoundByContent(t *testing.T) {

@@ -34,6 +34,8 @@ type directory struct {
 	subs []string
 	// err says why the directory could not be read.
 	err string
+	// id is the directory's own; the device stays that on which files were last seen.
+	id identity
 }
 
 // links are the entries that stand for symbolic links to directories that are read elsewhere: what a walk adds, not a list.
@@ -88,7 +90,7 @@ func (w *walk) descend(path string) (subs []string) {
 	id, isDir, err := identify(path)
 
 	switch {
-	case isNotExist(err) || err == nil && !isDir: // changed since it was listed: the next look sees it
+	case err == nil && !isDir || isNotExist(err) && !isLink(path): // changed since it was listed: the next look sees it
 		return nil
 	case err != nil:
 		w.dirs[path] = &directory{err: reason(err)}
@@ -118,10 +120,26 @@ func (w *walk) visit(path string, id identity) []string {
 	}
 
 	d := w.list(path)
+	d.id = id
 	w.dirs[path] = d
 	w.files += len(d.files)
 
+	// Something was mounted here, and is not any more: what it had is not gone.
+	before := w.scanner.dirs[path]
+	if before != nil && before.id.device != 0 && before.id.device != id.device && len(d.files)+len(d.subs) == 0 && d.err == "" {
+		d.err, d.id.device = notMounted, before.id.device
+	}
+
 	return d.subs
+}
+
+const notMounted = "another file system is there, and it is empty: the one with the documents is not mounted"
+
+// isLink reports whether the path is a symbolic link, wherever it leads.
+func isLink(path string) bool {
+	info, err := os.Lstat(path)
+
+	return err == nil && info.Mode()&fs.ModeSymlink != 0
 }
 
 // generation is where a mounted ConfigMap or Secret of Kubernetes points: all its files are links through this one, and change
@@ -193,14 +211,15 @@ func (w *walk) read(path string, grouped bool) *directory {
 	return d
 }
 
-// subdirectory returns the path when the entry is a directory, with a slash when it is a symbolic link to one, else "".
+// subdirectory returns the path when the entry is a directory, with a slash when it is a symbolic link to one, else "". A link
+// that leads nowhere at the moment may have been one: what was below it is not known.
 func subdirectory(path string, entry fs.DirEntry) string {
 	if entry.IsDir() {
 		return path
 	}
 
 	if entry.Type()&fs.ModeSymlink != 0 {
-		if _, isDir, err := identify(path); err == nil && isDir {
+		if _, isDir, err := identify(path); err != nil || isDir {
 			return path + "/"
 		}
 	}
