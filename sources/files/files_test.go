@@ -24,8 +24,7 @@ import (
 	"gateway/sources/intake/intaketest"
 )
 
-// settle is short so that the tests are; it is still more than a busy machine delays a thread.
-const settle = 150 * time.Millisecond
+const settle = files.DefaultSettle
 
 // patience is how long a test waits for what must happen.
 const patience = 20 * time.Second
@@ -238,59 +237,60 @@ func (w *world) quiet() {
 // after lets real time pass between two writes of a program that is imitated.
 func after(d time.Duration) { <-time.After(d) }
 
+// saves change f.yaml from "version: old" to "version: new" as programs do.
+var saves = map[string]func(w *world){
+	"vim": func(w *world) {
+		w.write("4913", "")
+		w.remove("4913")
+		require.NoError(w, os.Rename(w.path("f.yaml"), w.path("f.yaml~")))
+
+		file, err := os.Create(w.path("f.yaml"))
+		require.NoError(w, err)
+		after(20 * time.Millisecond)
+
+		_, err = file.WriteString("version: new")
+		require.NoError(w, err)
+		require.NoError(w, file.Sync())
+		require.NoError(w, file.Close())
+		require.NoError(w, os.Chmod(w.path("f.yaml"), 0o600))
+		w.remove("f.yaml~")
+	},
+	"VS Code": func(w *world) {
+		file, err := os.OpenFile(w.path("f.yaml"), os.O_WRONLY|os.O_TRUNC, 0)
+		require.NoError(w, err)
+
+		for _, letter := range "version: new" {
+			after(settle / 10)
+
+			_, err = file.WriteString(string(letter))
+			require.NoError(w, err)
+		}
+
+		require.NoError(w, file.Close())
+	},
+	"sed -i": func(w *world) {
+		out, err := exec.CommandContext(w.Context(), "sed", "-i", "s/old/new/", w.path("f.yaml")).CombinedOutput()
+		require.NoError(w, err, string(out))
+	},
+	"rsync": func(w *world) {
+		w.write(".f.yaml.Ab3dE9", "version: ")
+		after(settle)
+		w.write(".f.yaml.Ab3dE9", "version: new")
+
+		old := time.Now().Add(-24 * time.Hour)
+		require.NoError(w, os.Chtimes(w.path(".f.yaml.Ab3dE9"), old, old))
+		require.NoError(w, os.Rename(w.path(".f.yaml.Ab3dE9"), w.path("f.yaml")))
+	},
+	"git checkout": func(w *world) {
+		w.remove("f.yaml")
+		w.write("f.yaml", "version: new")
+	},
+	"scp": func(w *world) {
+		w.write("f.yaml", "version: new")
+	},
+}
+
 func TestCaseS20EditorsAndCopiesAreOneUpdateEach(t *testing.T) {
-	saves := map[string]func(w *world){
-		"vim": func(w *world) {
-			w.write("4913", "")
-			w.remove("4913")
-			require.NoError(w, os.Rename(w.path("f.yaml"), w.path("f.yaml~")))
-
-			file, err := os.Create(w.path("f.yaml"))
-			require.NoError(w, err)
-			after(20 * time.Millisecond)
-
-			_, err = file.WriteString("version: new")
-			require.NoError(w, err)
-			require.NoError(w, file.Sync())
-			require.NoError(w, file.Close())
-			require.NoError(w, os.Chmod(w.path("f.yaml"), 0o600))
-			w.remove("f.yaml~")
-		},
-		"VS Code": func(w *world) {
-			file, err := os.OpenFile(w.path("f.yaml"), os.O_WRONLY|os.O_TRUNC, 0)
-			require.NoError(w, err)
-
-			for _, chunk := range []string{"ver", "sion", ": n", "ew"} {
-				after(settle / 2)
-
-				_, err = file.WriteString(chunk)
-				require.NoError(w, err)
-			}
-
-			require.NoError(w, file.Close())
-		},
-		"sed -i": func(w *world) {
-			out, err := exec.CommandContext(w.Context(), "sed", "-i", "s/old/new/", w.path("f.yaml")).CombinedOutput()
-			require.NoError(w, err, string(out))
-		},
-		"rsync": func(w *world) {
-			w.write(".f.yaml.Ab3dE9", "version: ")
-			after(settle)
-			w.write(".f.yaml.Ab3dE9", "version: new")
-
-			old := time.Now().Add(-24 * time.Hour)
-			require.NoError(w, os.Chtimes(w.path(".f.yaml.Ab3dE9"), old, old))
-			require.NoError(w, os.Rename(w.path(".f.yaml.Ab3dE9"), w.path("f.yaml")))
-		},
-		"git checkout": func(w *world) {
-			w.remove("f.yaml")
-			w.write("f.yaml", "version: new")
-		},
-		"scp": func(w *world) {
-			w.write("f.yaml", "version: new")
-		},
-	}
-
 	for name, save := range saves {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t, t.TempDir())
@@ -397,81 +397,79 @@ func TestCaseS25AFileThatBecomesUnreadableStaysInForce(t *testing.T) {
 	require.Eventually(t, func() bool { return w.status("f.yaml").Error == "" }, patience, 10*time.Millisecond)
 }
 
-func TestCaseS28(t *testing.T) {
-	t.Run("ten of a hundred files go", func(t *testing.T) {
-		w := newWorld(t, t.TempDir())
-		for i := range 100 {
-			w.write(fmt.Sprintf("f%d.yaml", i), "a: 1")
-		}
+func TestCaseS28TenOfAHundredFilesGo(t *testing.T) {
+	w := newWorld(t, t.TempDir())
+	for i := range 100 {
+		w.write(fmt.Sprintf("f%d.yaml", i), "a: 1")
+	}
 
-		w.start()
-		w.settles(100)
+	w.start()
+	w.settles(100)
 
-		for i := range 10 {
-			w.remove(fmt.Sprintf("f%d.yaml", i))
-		}
+	for i := range 10 {
+		w.remove(fmt.Sprintf("f%d.yaml", i))
+	}
 
-		for i := range 10 {
-			w.hears(fmt.Sprintf("f%d.yaml", i), "a: 1", "gone")
-			require.Eventually(t, func() bool { return w.status(fmt.Sprintf("f%d.yaml", i)) == nil }, patience, 10*time.Millisecond)
-		}
+	for i := range 10 {
+		w.hears(fmt.Sprintf("f%d.yaml", i), "a: 1", "gone")
+		require.Eventually(t, func() bool { return w.status(fmt.Sprintf("f%d.yaml", i)) == nil }, patience, 10*time.Millisecond)
+	}
 
-		w.settles(90)
-		w.hears("f50.yaml", "a: 1")
-		require.False(t, w.rootSpec().Emptied)
-	})
+	w.settles(90)
+	w.hears("f50.yaml", "a: 1")
+	require.False(t, w.rootSpec().Emptied)
+}
 
-	t.Run("the root is moved away and comes back", func(t *testing.T) {
-		w := newWorld(t, filepath.Join(t.TempDir(), "documents.d"))
-		w.write("f.yaml", "a: 1")
-		w.start()
-		w.hears("f.yaml", "a: 1")
+func TestCaseS28ARootThatIsMovedAwayTearsNothingDown(t *testing.T) {
+	w := newWorld(t, filepath.Join(t.TempDir(), "documents.d"))
+	w.write("f.yaml", "a: 1")
+	w.start()
+	w.hears("f.yaml", "a: 1")
 
-		require.NoError(t, os.Rename(w.root, w.root+".away"))
-		w.awaitRoot("it is missed", func(r resources.FileRootSpec) bool { return !r.Available && r.Reason == resources.ReasonWaiting })
+	require.NoError(t, os.Rename(w.root, w.root+".away"))
+	w.awaitRoot("it is missed", func(r resources.FileRootSpec) bool { return !r.Available && r.Reason == resources.ReasonWaiting })
 
-		require.NoError(t, os.Rename(w.root+".away", w.root))
-		w.awaitRoot("it is found", func(r resources.FileRootSpec) bool { return r.Available })
-		w.write("f.yaml", "a: 2")
-		w.hears("f.yaml", "a: 1", "a: 2")
-	})
+	require.NoError(t, os.Rename(w.root+".away", w.root))
+	w.awaitRoot("it is found", func(r resources.FileRootSpec) bool { return r.Available })
+	w.write("f.yaml", "a: 2")
+	w.hears("f.yaml", "a: 1", "a: 2")
+}
 
-	t.Run("the root that is not there yet is waited for and not made", func(t *testing.T) {
-		w := newWorld(t, filepath.Join(t.TempDir(), "documents.d"))
-		w.start()
-		w.awaitRoot("it is missed", func(r resources.FileRootSpec) bool { return r.Reason == resources.ReasonWaiting })
-		require.NoDirExists(t, w.root)
+func TestCaseS28ARootThatIsNotThereYetIsWaitedForAndNotMade(t *testing.T) {
+	w := newWorld(t, filepath.Join(t.TempDir(), "documents.d"))
+	w.start()
+	w.awaitRoot("it is missed", func(r resources.FileRootSpec) bool { return r.Reason == resources.ReasonWaiting })
+	require.NoDirExists(t, w.root)
 
-		w.write("f.yaml", "a: 1")
-		w.hears("f.yaml", "a: 1")
-	})
+	w.write("f.yaml", "a: 1")
+	w.hears("f.yaml", "a: 1")
+}
 
-	t.Run("the root is suddenly empty", func(t *testing.T) {
-		w := newWorld(t, t.TempDir())
-		w.write("f.yaml", "a: 1")
-		w.write("g.yaml", "a: 1")
-		w.start()
-		w.settles(2)
+func TestCaseS28ARootThatIsSuddenlyEmptyIsMarked(t *testing.T) {
+	w := newWorld(t, t.TempDir())
+	w.write("f.yaml", "a: 1")
+	w.write("g.yaml", "a: 1")
+	w.start()
+	w.settles(2)
 
-		w.remove("f.yaml")
-		w.remove("g.yaml")
-		w.awaitRoot("it is marked", func(r resources.FileRootSpec) bool { return r.Emptied && r.Files == 0 })
+	w.remove("f.yaml")
+	w.remove("g.yaml")
+	w.awaitRoot("it is marked", func(r resources.FileRootSpec) bool { return r.Emptied && r.Files == 0 })
 
-		w.write("h.yaml", "a: 1")
-		w.awaitRoot("it is not empty any more", func(r resources.FileRootSpec) bool { return !r.Emptied && r.Files == 1 })
-	})
+	w.write("h.yaml", "a: 1")
+	w.awaitRoot("it is not empty any more", func(r resources.FileRootSpec) bool { return !r.Emptied && r.Files == 1 })
+}
 
-	t.Run("a root is no longer configured", func(t *testing.T) {
-		w := newWorld(t, t.TempDir())
-		w.write("f.yaml", "a: 1")
-		w.start()
-		w.hears("f.yaml", "a: 1")
-		w.stop()
+func TestCaseS28ARootThatIsNoLongerConfiguredTearsNothingDown(t *testing.T) {
+	w := newWorld(t, t.TempDir())
+	w.write("f.yaml", "a: 1")
+	w.start()
+	w.hears("f.yaml", "a: 1")
+	w.stop()
 
-		w.start(func(o *files.Options) { o.Roots = []string{t.TempDir()} })
-		w.awaitRoot("it is not available", func(r resources.FileRootSpec) bool { return !r.Available })
-		w.hears("f.yaml", "a: 1")
-	})
+	w.start(func(o *files.Options) { o.Roots = []string{t.TempDir()} })
+	w.awaitRoot("it is not available", func(r resources.FileRootSpec) bool { return !r.Available })
+	w.hears("f.yaml", "a: 1")
 }
 
 func TestCaseS28NobodySeesAHalfToldScanAsComplete(t *testing.T) {
