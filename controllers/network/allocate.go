@@ -23,6 +23,7 @@ type allocation struct {
 	r       controller.QRuntime
 	gateway string
 	vm      string
+	wanted  []resources.Interface
 	prior   []resources.NetworkBinding
 	used    []bool
 
@@ -34,7 +35,7 @@ type allocation struct {
 // allocate returns the bindings of a VM, or why there are none. The caller holds the lock.
 func (p *pass) allocate(ctx context.Context, prior []resources.NetworkBinding) ([]resources.NetworkBinding, wait, *problem, error) {
 	a := &allocation{
-		l: &p.c.ledger, r: p.r, gateway: p.c.options.GatewayID, vm: p.id, prior: prior, used: make([]bool, len(prior)),
+		l: &p.c.ledger, r: p.r, gateway: p.c.options.GatewayID, vm: p.id, wanted: p.vm.TypedSpec().Interfaces, prior: prior, used: make([]bool, len(prior)),
 		macs: map[string]bool{}, addresses: map[string]map[netip.Addr]bool{},
 	}
 
@@ -222,8 +223,28 @@ func (a *allocation) pick(n *network, chosen map[netip.Addr]bool, i resources.In
 	}
 
 	first, last := n.doc.spec.Bounds()
+	a.waits.need = a.lacks(n)
 
 	return netip.Addr{}, refuse(resources.ReasonAddressExhausted, "network %s has no free address between %s and %s", n.name, first, last)
+}
+
+// lacks returns how many addresses of a network the VM needs that it does not have.
+func (a *allocation) lacks(n *network) int {
+	need := 0
+
+	for _, i := range a.wanted {
+		if i.Network == n.name && i.Address == "" {
+			need++
+		}
+	}
+
+	for _, b := range a.prior {
+		if b.Network == n.name && n.doc.contains(b.Address) {
+			need--
+		}
+	}
+
+	return max(1, need)
 }
 
 // retire returns what a VM had and has no more.

@@ -34,7 +34,11 @@ type claim struct {
 }
 
 // wait is what a VM waits for: a MAC, something of a network, or a host.
-type wait struct{ mac, network, address, host string }
+type wait struct {
+	mac, network, address, host string
+	// need is how many addresses of the network it lacks, where any will do.
+	need int
+}
 
 func (h *holder) bindings() []resources.NetworkBinding {
 	return slices.Concat(h.interfaces, h.retiring)

@@ -157,11 +157,11 @@ func (l *ledger) wake() []resource.Pointer {
 
 	clear(l.freedMACs)
 
-	for _, n := range l.freed {
-		l.wakeWaiters(n)
+	for name, n := range l.freed {
+		if l.wakeWaiters(n) {
+			delete(l.freed, name)
+		}
 	}
-
-	clear(l.freed)
 
 	var woken []resource.Pointer
 
@@ -178,30 +178,34 @@ func (l *ledger) wake() []resource.Pointer {
 }
 
 // wakeWaiters wakes those who wait for an address that is free now, and of those who wait for any as many as there are.
-func (l *ledger) wakeWaiters(n *network) {
+// done is false when some were left out for the sake of others: who is woken may end without an address for another
+// reason, and the event of that leads here again.
+func (l *ledger) wakeWaiters(n *network) (done bool) {
 	if len(n.waiters) == 0 {
-		return
+		return true
 	}
 
 	spare := n.spare()
+	left := spare
+	done = true
 
 	for vm := range n.waiters {
-		wanted := l.vms[vm].waits.address
-		if wanted == "" {
-			if spare > 0 {
-				spare--
+		w := l.vms[vm].waits
+
+		switch a, err := netip.ParseAddr(w.address); {
+		case w.need > left:
+			done = done && w.need > spare
+		case w.need > 0:
+			left -= w.need
+			l.kicked[vm] = struct{}{}
+		case err != nil:
+			l.kicked[vm] = struct{}{}
+		default:
+			if _, taken := n.addresses[a]; !taken {
 				l.kicked[vm] = struct{}{}
 			}
-
-			continue
 		}
-
-		if a, err := netip.ParseAddr(wanted); err == nil {
-			if _, taken := n.addresses[a]; taken {
-				continue
-			}
-		}
-
-		l.kicked[vm] = struct{}{}
 	}
+
+	return done
 }

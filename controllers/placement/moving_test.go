@@ -272,9 +272,11 @@ func TestMovedVMIsNotPlacedBackByAnOldAnswer(t *testing.T) {
 		g.Disconnect("a")
 		g.Connect("a", resources.Capacity{})
 		g.AddHost("b", capacity(8, 64*resources.GiB))
+		g.Settle()
 		g.Create(vm("other", 1, resources.GiB))
 		g.Settle()
 
+		require.True(t, g.World.Host("a").Destroy(own("v").UUID))
 		require.True(t, g.World.Host("a").Undefine(own("v").UUID))
 		chaintest.Edit(g, resources.NewVMConfig("v"), func(v *resources.VMConfig) { v.TypedSpec().Placement.Host = "b" })
 		g.Settle()

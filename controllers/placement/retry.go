@@ -36,27 +36,46 @@ func (l *ledger) wake() []resource.Pointer {
 	}
 
 	for _, name := range resources.SortedKeys(l.dirty) {
-		var taken resources.Capacity
-
-		for _, w := range l.queue {
-			if !l.waits(w) {
-				continue
-			}
-
-			if len(woken) == maxBatch {
-				return woken // the host stays dirty
-			}
-
-			if e := l.vms[w.vm]; l.concerns(e, name, taken) {
-				woken = append(woken, chain.VM(w.vm))
-				taken = plus(taken, e.need)
-			}
+		var full bool
+		if woken, full = l.wakeFor(name, woken); full {
+			return woken
 		}
-
-		delete(l.dirty, name)
 	}
 
 	return woken
+}
+
+// wakeFor adds the VMs that a host takes now; full reports that the batch is. A host for which one was left out because of
+// what others may take stays dirty: they may go elsewhere, and the events of their placements lead here again.
+func (l *ledger) wakeFor(name string, woken []resource.Pointer) (_ []resource.Pointer, full bool) {
+	var (
+		taken   resources.Capacity
+		leftOut bool
+	)
+
+	for _, w := range l.queue {
+		if !l.waits(w) {
+			continue
+		}
+
+		if len(woken) == maxBatch {
+			return woken, true
+		}
+
+		switch e := l.vms[w.vm]; {
+		case l.concerns(e, name, taken):
+			woken = append(woken, chain.VM(w.vm))
+			taken = plus(taken, e.need)
+		case taken != resources.Capacity{} && !leftOut:
+			leftOut = l.concerns(e, name, resources.Capacity{})
+		}
+	}
+
+	if !leftOut {
+		delete(l.dirty, name)
+	}
+
+	return woken, false
 }
 
 // concerns reports whether a change of a host may be what a waiting VM waits for.
