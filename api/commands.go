@@ -24,8 +24,8 @@ type PowerRequest struct {
 	For   resources.Duration `json:"for,omitempty"`
 }
 
-// declaredPower ends an override.
-const declaredPower = "declared"
+// DeclaredPower, instead of a power state, ends an override.
+const DeclaredPower = "declared"
 
 func (o *operations) power(w http.ResponseWriter, r *http.Request) error {
 	var request PowerRequest
@@ -33,7 +33,7 @@ func (o *operations) power(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 
-	if !slices.Contains([]string{resources.PowerRunning, resources.PowerStopped, resources.PowerPaused, declaredPower}, request.Power) {
+	if !slices.Contains([]string{resources.PowerRunning, resources.PowerStopped, resources.PowerPaused, DeclaredPower}, request.Power) {
 		return usage("%q is not a power state", request.Power)
 	}
 
@@ -42,7 +42,7 @@ func (o *operations) power(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 
-	if request.Power == declaredPower {
+	if request.Power == DeclaredPower {
 		err = o.endOverride(r.Context(), request.VM)
 	} else if resources.OriginOf(vm.Metadata()).Source == resources.OriginAPI && request.For == 0 {
 		// What came by the API is changed; only what somebody else declares is overridden.

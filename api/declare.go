@@ -46,14 +46,9 @@ func (o *operations) apply(w http.ResponseWriter, r *http.Request) error {
 			Object: d.Resource, Origin: apiOrigin, Cause: "api", ExpectRevision: d.ExpectRevision, DryRun: r.URL.Query().Get("dryRun") == "true",
 		})
 
+		// What became of an object that was refused is in its outcome.
 		if refused, ok := errors.AsType[*store.AdmissionError](err); ok {
-			done = resources.AppliedObject{
-				Kind: d.Kind.Name, Name: d.Resource.Metadata().ID(), Outcome: resources.OutcomeRefused,
-				Message: fmt.Sprintf("%s:%d: %s", d.File, d.Line, refused.Error()), Revision: refused.Revision,
-			}
-			if refused.Reason == resources.ReasonConflict {
-				done.Outcome = resources.OutcomeConflict
-			}
+			done.Revision = refused.Revision
 		} else if err != nil {
 			return err
 		}

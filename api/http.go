@@ -135,6 +135,7 @@ func writeJSON(w http.ResponseWriter, status int, value any) {
 
 	encoder := json.NewEncoder(w)
 	encoder.SetIndent("", "  ")
+	encoder.SetEscapeHTML(false)
 
 	// The client is gone if this fails; there is nobody to tell.
 	_ = encoder.Encode(value)

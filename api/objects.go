@@ -3,11 +3,13 @@ package api
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 
 	"github.com/cosi-project/runtime/pkg/resource"
 	"github.com/cosi-project/runtime/pkg/state"
+	"go.uber.org/zap"
 
 	"gateway/config"
 	"gateway/resources"
@@ -41,9 +43,16 @@ func (o *operations) join(ctx context.Context, kind *resources.Kind, selector *r
 	objects := make([]config.Object, 0, len(declared.Items))
 
 	for _, d := range declared.Items {
-		if selector == nil || selector.Matches(d.Metadata().Labels().Raw()) {
-			objects = append(objects, config.NewObject(d, statuses[d.Metadata().ID()]))
+		if selector != nil && !selector.Matches(d.Metadata().Labels().Raw()) {
+			continue
 		}
+
+		object := config.NewObject(d, statuses[d.Metadata().ID()])
+		if err := o.withApplied(ctx, &object); err != nil {
+			return nil, err
+		}
+
+		objects = append(objects, object)
 	}
 
 	return objects, nil
@@ -51,6 +60,8 @@ func (o *operations) join(ctx context.Context, kind *resources.Kind, selector *r
 
 // one returns one object, errNotFound where there is none.
 func (o *operations) one(ctx context.Context, kind *resources.Kind, name string) (config.Object, error) {
+	name = fileName(kind, name)
+
 	declared, err := o.state.Get(ctx, kind.Pointer(name))
 	if state.IsNotFoundError(err) {
 		return config.Object{}, fmt.Errorf("%s %q: %w", kind.Name, name, errNotFound)
@@ -73,7 +84,11 @@ func (o *operations) one(ctx context.Context, kind *resources.Kind, name string)
 		}
 	}
 
-	return config.NewObject(declared, observed), nil
+	object := config.NewObject(declared, observed)
+
+	err = o.withApplied(ctx, &object)
+
+	return object, err
 }
 
 func selectorOf(r *http.Request) (*resources.Selector, error) {
@@ -155,6 +170,10 @@ func (o *operations) watch(w http.ResponseWriter, r *http.Request) error {
 	events := make(chan []state.Event)
 	watched := []*resources.Kind{kind}
 
+	if kind.Name == fileKind {
+		watched = append(watched, resources.KindOf(resources.NewApplyResult("").Metadata()))
+	}
+
 	if status, ok := resources.KindByName(kind.Status); ok {
 		watched = append(watched, status)
 	}
@@ -166,7 +185,9 @@ func (o *operations) watch(w http.ResponseWriter, r *http.Request) error {
 		}
 	}
 
-	follower := &follower{w: w, o: o, kind: kind, name: r.URL.Query().Get("name"), selector: selector}
+	follower := &follower{
+		w: w, o: o, kind: kind, name: fileName(kind, r.URL.Query().Get("name")), selector: selector, sent: map[string]bool{},
+	}
 
 	return follower.run(ctx, events)
 }
@@ -178,6 +199,8 @@ type follower struct {
 	kind     *resources.Kind
 	name     string
 	selector *resources.Selector
+	// sent are the objects that the client knows of.
+	sent map[string]bool
 }
 
 func (f *follower) run(ctx context.Context, events <-chan []state.Event) error {
@@ -190,6 +213,8 @@ func (f *follower) run(ctx context.Context, events <-chan []state.Event) error {
 
 	for i := range objects {
 		if f.name == "" || objects[i].Metadata.Name == f.name {
+			f.sent[objects[i].Metadata.Name] = true
+
 			if !f.send(Change{Type: "current", Object: &objects[i], Kind: f.kind.Name, Name: objects[i].Metadata.Name}) {
 				return nil
 			}
@@ -233,17 +258,25 @@ func (f *follower) batch(ctx context.Context, batch []state.Event) bool {
 		seen[name] = true
 
 		object, err := f.o.one(ctx, f.kind, name)
-		if err != nil {
-			if !f.send(Change{Type: "deleted", Kind: f.kind.Name, Name: name}) {
+		if err != nil && !errors.Is(err, errNotFound) {
+			f.o.Logger.Warn("a watch ends", zap.Error(err))
+
+			return false
+		}
+
+		// One whose labels changed away from the selector is gone for this client.
+		if err != nil || f.selector != nil && !f.selector.Matches(object.Metadata.Labels) {
+			known := f.sent[name]
+			delete(f.sent, name)
+
+			if known && !f.send(Change{Type: "deleted", Kind: f.kind.Name, Name: name}) {
 				return false
 			}
 
 			continue
 		}
 
-		if f.selector != nil && !f.selector.Matches(object.Metadata.Labels) {
-			continue
-		}
+		f.sent[name] = true
 
 		if !f.send(Change{Type: "changed", Object: &object, Kind: f.kind.Name, Name: name}) {
 			return false
@@ -255,7 +288,10 @@ func (f *follower) batch(ctx context.Context, batch []state.Event) bool {
 
 // send writes one line and reports whether the client is still there.
 func (f *follower) send(c Change) bool {
-	if err := json.NewEncoder(f.w).Encode(c); err != nil {
+	encoder := json.NewEncoder(f.w)
+	encoder.SetEscapeHTML(false)
+
+	if err := encoder.Encode(c); err != nil {
 		return false
 	}
 

@@ -116,19 +116,24 @@ func (o Object) YAML() ([]byte, error) {
 		return nil, err
 	}
 
-	root, ok := parseJSON(text)
-	if !ok {
-		return nil, fmt.Errorf("error encoding %s/%s: nested more than %d levels deep", o.Kind, o.Metadata.Name, maxDepth)
-	}
-
-	block(root)
-
-	out, err := yaml.Dump(root)
+	out, err := YAML(text)
 	if err != nil {
 		return nil, fmt.Errorf("error encoding %s/%s: %w", o.Kind, o.Metadata.Name, err)
 	}
 
 	return out, nil
+}
+
+// YAML returns a JSON text as YAML, with its names and its order of fields.
+func YAML(text []byte) ([]byte, error) {
+	root, ok := parseJSON(text)
+	if !ok {
+		return nil, fmt.Errorf("not JSON, or nested more than %d levels deep", maxDepth)
+	}
+
+	block(root)
+
+	return yaml.Dump(root)
 }
 
 // yaml11 are words that readers of YAML 1.1 take for booleans; quoted, every reader sees text.

@@ -1,0 +1,146 @@
+package client
+
+import (
+	"fmt"
+	"strings"
+
+	"gateway/resources"
+)
+
+// Goal is what is waited for of one object.
+type Goal struct {
+	// Kind is the kind's exact name (VM).
+	Kind, Name string
+	// check reports whether the object, which exists, is as it should be, and why it is not yet.
+	check func(*Object) (reached bool, why string, err error)
+	// gone: the goal is that there is no such object.
+	gone bool
+}
+
+// String is the object: VM/web-1.
+func (g Goal) String() string { return g.Kind + "/" + g.Name }
+
+// observed is what all statuses have that can be waited for.
+type observed struct {
+	State            string                `json:"state"`
+	Conditions       []resources.Condition `json:"conditions"`
+	ObservedRevision *int64                `json:"observedRevision"`
+	LastError        string                `json:"lastError"`
+}
+
+// ParseGoal reads what --for takes: condition=TYPE, condition=TYPE=STATUS, state=STATE or delete.
+func ParseGoal(kind, name, text string) (Goal, error) {
+	goal := Goal{Kind: kind, Name: name}
+	what, value, _ := strings.Cut(text, "=")
+
+	switch {
+	case text == "delete":
+		goal.gone = true
+	case what == "condition" && value != "":
+		typ, status, given := strings.Cut(value, "=")
+		if !given {
+			status = string(resources.ConditionTrue)
+		}
+
+		goal.check = hasCondition(typ, resources.ConditionStatus(status))
+	case what == "state" && value != "":
+		goal.check = hasState(value)
+	default:
+		return goal, fmt.Errorf("%q can't be waited for: use condition=TYPE, state=STATE or delete", text)
+	}
+
+	return goal, nil
+}
+
+// Converged is the goal that an object which was declared in a revision is in force: a VM is converged, a host connected, a
+// network ready, where it has such a condition. Others are in force once they are declared.
+func Converged(kind, name string, revision int64) (goal Goal, ok bool) {
+	goal = Goal{Kind: kind, Name: name}
+
+	typ := map[string]string{"VM": resources.ConditionConverged, "Host": resources.ConditionConnected, "Network": resources.ConditionReady}[kind]
+	if typ == "" {
+		return goal, false
+	}
+
+	condition := hasCondition(typ, resources.ConditionTrue)
+	goal.check = func(o *Object) (bool, string, error) {
+		if o.Metadata.Revision < revision {
+			return false, "the new revision is not there yet", nil
+		}
+
+		status, err := StatusOf[observed](o)
+		if err != nil {
+			return false, "", err
+		}
+
+		// A network that no VM uses has nothing that could become ready.
+		if kind == "Network" && resources.FindCondition(status.Conditions, typ) == nil {
+			return true, "", nil
+		}
+
+		return condition(o)
+	}
+
+	return goal, true
+}
+
+// hasCondition waits for a condition that is about the current revision.
+func hasCondition(typ string, want resources.ConditionStatus) func(*Object) (bool, string, error) {
+	return func(o *Object) (bool, string, error) {
+		status, err := StatusOf[observed](o)
+		if err != nil {
+			return false, "", err
+		}
+
+		condition := resources.FindCondition(status.Conditions, typ)
+
+		switch {
+		case condition == nil:
+			return false, "nothing is known of it yet", nil
+		case status.ObservedRevision != nil && *status.ObservedRevision < o.Metadata.Revision:
+			return false, fmt.Sprintf("revision %d is not looked at yet", o.Metadata.Revision), nil
+		case strings.EqualFold(string(condition.Status), string(want)):
+			return true, "", nil
+		}
+
+		return false, Explain(condition), nil
+	}
+}
+
+// hasState waits for a state of a VM.
+func hasState(want string) func(*Object) (bool, string, error) {
+	return func(o *Object) (bool, string, error) {
+		status, err := StatusOf[observed](o)
+		if err != nil {
+			return false, "", err
+		}
+
+		if status.State == want {
+			return true, "", nil
+		}
+
+		why := "its state is " + orUnknown(status.State)
+		if c := resources.FindCondition(status.Conditions, resources.ConditionConverged); c != nil && c.Status != resources.ConditionTrue {
+			why += ": " + Explain(c)
+		}
+
+		return false, why, nil
+	}
+}
+
+func orUnknown(state string) string {
+	if state == "" {
+		return resources.StateUnknown
+	}
+
+	return state
+}
+
+// Explain is a condition's reason with its message: Unschedulable: no host fits.
+func Explain(c *resources.Condition) string {
+	if c.Message == "" || c.Message == c.Reason {
+		return c.Reason
+	}
+
+	return c.Reason + ": " + c.Message
+}

@@ -1,0 +1,69 @@
+package main
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"gateway/api/client"
+)
+
+func (a *app) deleteCommand() *cobra.Command {
+	var (
+		wait, force bool
+		timeout     time.Duration
+	)
+
+	cmd := &cobra.Command{
+		Use:   "delete KIND NAME [--wait] [--force]",
+		Short: "Tear an object down",
+		Long: "Tears an object down. One that a file declares is refused: take it out of the file. --force does it all the same; the\n" +
+			"object stays away until its file changes.",
+		Args:              cobra.ExactArgs(2),
+		ValidArgsFunction: a.completeKindName,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			kind, err := kindNamed(args[0])
+			if err != nil {
+				return err
+			}
+
+			ctx, stop := interruptible(cmd)
+			defer stop()
+
+			c, err := a.client(ctx)
+			if err != nil {
+				return err
+			}
+
+			if err := c.Delete(ctx, kind.Name, args[1], force); err != nil {
+				return err
+			}
+
+			if !wait {
+				fmt.Fprintf(a.out, "%s/%s is being deleted\n", kind.Name, args[1])
+
+				return nil
+			}
+
+			goal, err := client.ParseGoal(kind.Name, args[1], "delete")
+			if err != nil {
+				return err
+			}
+
+			if err := a.await(ctx, c, []client.Goal{goal}, timeout); err != nil {
+				return err
+			}
+
+			fmt.Fprintf(a.out, "%s/%s deleted\n", kind.Name, args[1])
+
+			return nil
+		},
+	}
+
+	cmd.Flags().BoolVar(&wait, "wait", false, "return when the object is gone")
+	cmd.Flags().BoolVar(&force, "force", false, "also an object that a file declares")
+	timeoutFlag(cmd, &timeout)
+
+	return cmd
+}

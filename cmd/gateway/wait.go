@@ -1,0 +1,96 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"gateway/api/client"
+	"gateway/resources"
+)
+
+func (a *app) waitCommand() *cobra.Command {
+	var (
+		goal    string
+		timeout time.Duration
+	)
+
+	cmd := &cobra.Command{
+		Use:   "wait KIND NAME --for condition=TYPE|state=STATE|delete",
+		Short: "Wait for an object",
+		Long: "Waits until the object has a condition (condition=Converged, condition=Converged=False), a state (state=running), or is\n" +
+			"gone (delete). An object that does not exist yet is waited for.",
+		Args:              cobra.ExactArgs(2),
+		ValidArgsFunction: a.completeKindName,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			kind, err := kindNamed(args[0])
+			if err != nil {
+				return err
+			}
+
+			if goal == "" {
+				return usageError("say what to wait for: --for condition=TYPE, --for state=STATE or --for delete")
+			}
+
+			wanted, err := client.ParseGoal(kind.Name, args[1], goal)
+			if err != nil {
+				return usageError("--for: %w", err)
+			}
+
+			ctx, stop := interruptible(cmd)
+			defer stop()
+
+			c, err := a.client(ctx)
+			if err != nil {
+				return err
+			}
+
+			return a.await(ctx, c, []client.Goal{wanted}, timeout)
+		},
+	}
+
+	cmd.Flags().StringVar(&goal, "for", "", "condition=TYPE, state=STATE or delete")
+	timeoutFlag(cmd, &timeout)
+
+	return cmd
+}
+
+// await waits for goals. Those that are not reached in time are printed, one a line, and lead to exit code 4.
+func (a *app) await(ctx context.Context, c *client.Client, goals []client.Goal, timeout time.Duration) error {
+	limited, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+
+	unmet, err := c.Await(limited, goals, a.progress())
+	if err != nil {
+		return err
+	}
+
+	if len(unmet) == 0 {
+		return nil
+	}
+
+	lines := make([]string, len(unmet))
+	for i, u := range unmet {
+		lines[i] = fmt.Sprintf("%s: not there after %s: %s", u.Goal, resources.Duration(timeout), u.Why)
+	}
+
+	return &exitError{fmt.Errorf("%s", strings.Join(lines, "\n")), exitNotConverged}
+}
+
+// progress prints what is waited for where somebody watches.
+func (a *app) progress() func(client.Goal, bool, string) {
+	if !isTerminal(a.err) {
+		return nil
+	}
+
+	return func(g client.Goal, reached bool, why string) {
+		if reached {
+			fmt.Fprintf(a.err, "%s: done\n", g)
+		} else {
+			fmt.Fprintf(a.err, "%s: %s\n", g, why)
+		}
+	}
+}
