@@ -122,9 +122,6 @@ func KindOf(ptr resource.Kind) *Kind {
 	return k
 }
 
-// typeOf makes the COSI type of a kind's plural.
-func typeOf(plural string) resource.Type { return plural + typeSuffix }
-
 // column is a column that generic COSI clients print for a kind.
 type column = meta.PrintColumn
 
