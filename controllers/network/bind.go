@@ -51,28 +51,15 @@ func (p *pass) settle(ctx context.Context) (done bool, err error) {
 
 	l.declare(p.vm)
 
-	want := resources.NetworkConfigSpec{Host: p.placement.TypedSpec().Host, Revision: resources.RevisionOf(p.vm.Metadata())}
-	prior := l.last[p.id]
-	wasReady := false
-
-	if p.config != nil {
-		current := p.config.TypedSpec()
-		want.Interfaces, want.Retiring, wasReady = current.Interfaces, current.Retiring, current.Ready
-
-		if current.Host != "" {
-			prior = current.Interfaces
-		}
-	}
-
-	interfaces := p.vm.TypedSpec().Interfaces
+	want, prior := p.current()
 
 	switch {
-	case len(interfaces) == 0 && len(want.Interfaces) == 0 && len(want.Retiring) == 0:
-		want.Ready, want.Reason = true, resources.ReasonNotNeeded
+	case len(p.vm.TypedSpec().Interfaces) == 0 && len(want.Interfaces) == 0 && len(want.Retiring) == 0:
+		want.Ready, want.Reason, want.Message = true, resources.ReasonNotNeeded, ""
 
 		return true, p.note(ctx, want, wait{})
 	case want.Host == "":
-		want.Reason, want.Message = resources.ReasonPending, "the VM is not placed yet"
+		want.Ready, want.Reason, want.Message = false, resources.ReasonPending, "the VM is not placed yet"
 
 		return true, p.note(ctx, want, wait{})
 	}
@@ -83,7 +70,7 @@ func (p *pass) settle(ctx context.Context) (done bool, err error) {
 	}
 
 	if refused != nil {
-		want.Reason, want.Message = refused.reason, refused.message
+		want.Ready, want.Reason, want.Message = false, refused.reason, refused.message
 
 		if err := p.note(ctx, want, waits); err != nil {
 			return false, err
@@ -92,19 +79,13 @@ func (p *pass) settle(ctx context.Context) (done bool, err error) {
 		return true, p.c.report(ctx, p.r)
 	}
 
-	same := p.config != nil && slices.Equal(bindings, want.Interfaces)
+	// While it is tried again, it stays visible what was wrong the last time.
+	if !slices.Equal(bindings, want.Interfaces) || want.Reason == "" {
+		want.Ready, want.Reason, want.Message = false, resources.ReasonPending, ""
+	}
+
 	want.Retiring = retire(want.Interfaces, want.Retiring, bindings)
 	want.Interfaces = bindings
-	want.Ready, want.Reason = same && wasReady, readyReason(bindings)
-
-	if !want.Ready {
-		want.Reason = resources.ReasonPending
-
-		// Why it is not ready stays visible while it is tried again.
-		if same && p.config.TypedSpec().Message != "" {
-			want.Reason, want.Message = p.config.TypedSpec().Reason, p.config.TypedSpec().Message
-		}
-	}
 
 	if err := p.note(ctx, want, wait{}); err != nil {
 		return false, err
@@ -113,6 +94,24 @@ func (p *pass) settle(ctx context.Context) (done bool, err error) {
 	delete(l.last, p.id)
 
 	return false, nil
+}
+
+// current is the NetworkConfig as it is, or a new one, for the host and the revision of now, and the bindings that the VM
+// would like to keep. The caller holds the lock.
+func (p *pass) current() (want resources.NetworkConfigSpec, prior []resources.NetworkBinding) {
+	prior = p.c.ledger.last[p.id]
+
+	if p.config != nil {
+		want = p.config.TypedSpec().DeepCopy()
+
+		if want.Host != "" {
+			prior = want.Interfaces
+		}
+	}
+
+	want.Host, want.Revision = p.placement.TypedSpec().Host, resources.RevisionOf(p.vm.Metadata())
+
+	return want, prior
 }
 
 // note writes the NetworkConfig and the ledger's entry. The caller holds the lock.

@@ -168,6 +168,12 @@ func TestNetworkThatWasRemovedBehindOurBack(t *testing.T) {
 			r.TypedSpec().Target = &resources.Target{Kind: "VM", Name: "v"}
 			g.Create(r)
 		},
+		"is made again when an event names its VM": func(g *chaintest.Rig) {
+			e := resources.NewWebhookEvent("event-1")
+			e.TypedSpec().Event.ID = "event-1"
+			e.TypedSpec().Event.Target = &resources.Target{Kind: "VM", Name: "v"}
+			g.Create(e)
+		},
 		"is made again by the slow resync": func(g *chaintest.Rig) {
 			g.Pass(time.Minute)
 
