@@ -36,11 +36,7 @@ func harness(t *testing.T, uri string, can contract.Capabilities) contract.Harne
 	t.Helper()
 	require.NoError(t, startEventLoop())
 
-	conn, err := libvirt.NewConnect(uri)
-	require.NoError(t, err)
-	t.Cleanup(func() { closeQuietly(conn) })
-
-	other := &other{conn: conn}
+	other := &other{uri: uri}
 
 	return contract.Harness{
 		Gateway:      gatewayID,
@@ -68,13 +64,23 @@ func harness(t *testing.T, uri string, can contract.Capabilities) contract.Harne
 	}
 }
 
-// other is somebody else who works on the same hypervisor.
-type other struct{ conn *libvirt.Connect }
+// other is somebody else who works on the same hypervisor, over a new connection each time.
+type other struct{ uri string }
+
+func (o *other) connect(t *testing.T) *libvirt.Connect {
+	t.Helper()
+
+	conn, err := libvirt.NewConnect(o.uri)
+	require.NoError(t, err)
+	t.Cleanup(func() { closeQuietly(conn) })
+
+	return conn
+}
 
 func (o *other) domain(t *testing.T, uuid string) *libvirt.Domain {
 	t.Helper()
 
-	dom, err := o.conn.LookupDomainByUUIDString(uuid)
+	dom, err := o.connect(t).LookupDomainByUUIDString(uuid)
 	require.NoError(t, err)
 	t.Cleanup(func() { freeDomain(dom) })
 
@@ -105,7 +111,9 @@ func (o *other) destroy(t *testing.T, uuid string) {
 func (o *other) define(t *testing.T, name, uuid string) {
 	t.Helper()
 
-	host, err := readHost(o.conn)
+	conn := o.connect(t)
+
+	host, err := readHost(conn)
 	require.NoError(t, err)
 
 	host = host.Emulated()
@@ -119,7 +127,7 @@ func (o *other) define(t *testing.T, name, uuid string) {
 	text, err := doc.Marshal()
 	require.NoError(t, err)
 
-	dom, err := o.conn.DomainDefineXML(text)
+	dom, err := conn.DomainDefineXML(text)
 	require.NoError(t, err)
 	freeDomain(dom)
 }
@@ -140,7 +148,7 @@ func (o *other) defineNetwork(t *testing.T, name string) {
 	text, err := doc.Marshal()
 	require.NoError(t, err)
 
-	net, err := o.conn.NetworkDefineXML(text)
+	net, err := o.connect(t).NetworkDefineXML(text)
 	require.NoError(t, err)
 	freeNetwork(net)
 }
@@ -148,7 +156,7 @@ func (o *other) defineNetwork(t *testing.T, name string) {
 func (o *other) removeNetwork(t *testing.T, name string) {
 	t.Helper()
 
-	net, err := o.conn.LookupNetworkByName(name)
+	net, err := o.connect(t).LookupNetworkByName(name)
 	require.NoError(t, err)
 
 	defer freeNetwork(net)
@@ -158,13 +166,31 @@ func (o *other) removeNetwork(t *testing.T, name string) {
 
 func TestContractTestDriverInDaemon(t *testing.T) {
 	d := libvirtd.New(t, libvirtd.Options{})
-	contract.Run(t, harness(t, d.TestURI(), testDriver))
+	h := harness(t, d.TestURI(), testDriver)
+	h.Behind.Disconnect = restart(d)
+	contract.Run(t, h)
+}
+
+// restart ends all connections to a daemon, as its crash does.
+func restart(d *libvirtd.Daemon) func(*testing.T) {
+	return func(t *testing.T) {
+		t.Helper()
+		require.NoError(t, d.Restart(t.Context()))
+	}
 }
 
 func TestContractQEMU(t *testing.T) {
 	d := libvirtd.New(t, libvirtd.Options{})
-	can := contract.Capabilities{Networks: true, Volumes: true, Pause: true, EventsOrdered: true, Patience: time.Minute}
-	h := harness(t, d.URI(), can)
+	guest := libvirtd.NeedGuest(t)
+	h := harness(t, d.URI(), contract.Capabilities{
+		Networks: true, DHCP: true, Volumes: true, Pause: true, Shutdown: true, EventsOrdered: true, Patience: time.Minute,
+	})
+	h.Prepare = func(spec *hypervisor.DomainSpec) {
+		// With less the kernel doesn't unpack.
+		spec.Memory = 100 * resources.MiB
+		spec.Boot = &resources.Boot{Kernel: guest.Kernel, Initrd: guest.Initrd, Cmdline: guest.Cmdline}
+	}
+	h.Behind.Disconnect = restart(d)
 	h.Behind.NetworkStarts = func(t *testing.T, name string) int {
 		t.Helper()
 

@@ -57,3 +57,18 @@ func TestCloseLeavesNothingBehind(t *testing.T) {
 	_, err = os.Stat(fmt.Sprintf("/proc/%d", pid))
 	require.Error(t, err)
 }
+
+func TestTheGuestIsBuiltOnce(t *testing.T) {
+	first := libvirtd.NeedGuest(t)
+
+	before, err := os.Stat(first.Initrd)
+	require.NoError(t, err)
+
+	second := libvirtd.NeedGuest(t)
+	require.Equal(t, first, second)
+
+	after, err := os.Stat(second.Initrd)
+	require.NoError(t, err)
+	require.Equal(t, before.ModTime(), after.ModTime())
+	require.FileExists(t, second.Kernel)
+}

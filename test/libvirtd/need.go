@@ -71,3 +71,16 @@ func appendTo(name, line string) error {
 
 	return err
 }
+
+// NeedGuest returns the guest for a test, and skips the test, with the reason, where it can't be built.
+func NeedGuest(t testing.TB) *Guest {
+	t.Helper()
+	Need(t)
+
+	g, err := BuildGuest(t.Context())
+	if err != nil {
+		skip(t, err)
+	}
+
+	return g
+}
