@@ -12,11 +12,13 @@ import (
 	"github.com/cosi-project/runtime/pkg/controller"
 	"github.com/cosi-project/runtime/pkg/resource"
 	"github.com/cosi-project/runtime/pkg/state"
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
 
 	"gateway/controllers/chain/chaintest"
 	"gateway/controllers/network"
 	"gateway/controllers/placement"
+	vmcontroller "gateway/controllers/vm"
 	"gateway/hypervisor"
 	"gateway/resources"
 )
@@ -24,23 +26,34 @@ import (
 // TestChurn creates, moves, edits and deletes VMs at random, while hosts come and go and the runtime is built again, and
 // checks that what is left in the end is exactly what is declared, and nothing when nothing is.
 func TestChurn(t *testing.T) {
-	for seed := range uint64(6) {
-		t.Run(fmt.Sprintf("seed %d", seed), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) { churn(t, rand.New(rand.NewPCG(seed, 1))) })
-		})
+	for name, last := range map[string]func(*chaintest.Rig) controller.QController{
+		"with a stand-in for vm": func(g *chaintest.Rig) controller.QController {
+			return &chaintest.FakeVM{Pool: g.Pool, Delay: 300 * time.Microsecond}
+		},
+		"with vm itself": func(g *chaintest.Rig) controller.QController {
+			return vmcontroller.New(vmcontroller.Options{
+				Pool: g.Pool, GatewayID: chaintest.GatewayID, Barrier: g.Store, Journal: g.Store.Journal(), Registry: prometheus.NewRegistry(),
+			})
+		},
+	} {
+		for seed := range uint64(3) {
+			t.Run(fmt.Sprintf("%s, seed %d", name, seed), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) { churn(t, last, rand.New(rand.NewPCG(seed, 1))) })
+			})
+		}
 	}
 }
 
-const churnHosts, churnVMs, churnSteps = 3, 30, 1000
+const churnHosts, churnVMs, churnSteps = 3, 30, 700
 
-func churn(t *testing.T, dice *rand.Rand) {
+func churn(t *testing.T, last func(*chaintest.Rig) controller.QController, dice *rand.Rand) {
 	t.Helper()
 
 	g := chaintest.New(t, func(g *chaintest.Rig) []controller.QController {
 		return []controller.QController{
 			placement.New(placement.Options{Pool: g.Pool, GatewayID: chaintest.GatewayID}),
 			network.New(network.Options{Pool: g.Pool, GatewayID: chaintest.GatewayID, Barrier: g.Store, Journal: g.Store.Journal()}),
-			&chaintest.FakeVM{Pool: g.Pool, Delay: 300 * time.Microsecond},
+			last(g),
 		}
 	})
 
