@@ -1,8 +1,6 @@
 package payload
 
 import (
-	"bytes"
-	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"net/url"
@@ -54,8 +52,11 @@ func DecodeCloudEvents(mediaType, contentType string, headers map[string][]strin
 		}
 
 		event, err := decodeStructured(body)
+		if err != nil {
+			return nil, err
+		}
 
-		return []CloudEvent{event}, err
+		return []CloudEvent{event}, nil
 	}
 
 	return decodeBinary(mediaType, contentType, headers, body)
@@ -65,14 +66,25 @@ func decodeBinary(mediaType, contentType string, headers map[string][]string, bo
 	event := CloudEvent{Attributes: map[string]string{}, Data: body, DataType: contentType}
 
 	for name, values := range headers {
-		if attribute, ok := strings.CutPrefix(strings.ToLower(name), "ce-"); ok && len(values) == 1 {
-			text, err := url.PathUnescape(values[0]) // values are percent-encoded
-			if err != nil {
-				return nil, fault("invalid-cloudevent", "the header %s is not percent-encoded", strings.ToLower(name))
-			}
-
-			event.Attributes[attribute] = text
+		attribute, ok := strings.CutPrefix(strings.ToLower(name), "ce-")
+		if !ok {
+			continue
 		}
+
+		if _, twice := event.Attributes[attribute]; twice || len(values) != 1 {
+			return nil, fault("invalid-cloudevent", "the header ce-%.40s is there twice", attribute)
+		}
+
+		text, err := url.PathUnescape(values[0]) // values are percent-encoded
+		if err != nil {
+			return nil, fault("invalid-cloudevent", "the header ce-%.40s is not percent-encoded", attribute)
+		}
+
+		event.Attributes[attribute] = text
+	}
+
+	if event.DataType == "" {
+		event.DataType = event.Attributes["datacontenttype"]
 	}
 
 	if IsJSON(mediaType) {
@@ -81,7 +93,11 @@ func decodeBinary(mediaType, contentType string, headers map[string][]string, bo
 		}
 	}
 
-	return []CloudEvent{event}, event.check()
+	if err := event.check(); err != nil {
+		return nil, err
+	}
+
+	return []CloudEvent{event}, nil
 }
 
 func decodeBatch(body []byte) ([]CloudEvent, error) {
@@ -90,7 +106,7 @@ func decodeBatch(body []byte) ([]CloudEvent, error) {
 	}
 
 	var raw []json.RawMessage
-	if err := json.Unmarshal(body, &raw); err != nil {
+	if err := json.Unmarshal(body, &raw); err != nil || raw == nil {
 		return nil, fault("invalid-cloudevent", "the batch is not an array")
 	}
 
@@ -110,70 +126,6 @@ func decodeBatch(body []byte) ([]CloudEvent, error) {
 	}
 
 	return events, nil
-}
-
-// decodeStructured reads one event in JSON format.
-func decodeStructured(text []byte) (CloudEvent, error) {
-	var fields map[string]json.RawMessage
-	if err := json.Unmarshal(text, &fields); err != nil || fields == nil {
-		return CloudEvent{}, fault("invalid-cloudevent", "the event is not an object")
-	}
-
-	event := CloudEvent{Attributes: map[string]string{}}
-
-	for name, value := range fields {
-		switch name {
-		case "data":
-			event.Data = value
-		case "data_base64":
-			var encoded string
-			if json.Unmarshal(value, &encoded) != nil {
-				return event, fault("invalid-cloudevent", "data_base64 is not a string")
-			}
-
-			data, err := base64.StdEncoding.DecodeString(encoded)
-			if err != nil {
-				return event, fault("invalid-cloudevent", "data_base64 is not base64")
-			}
-
-			event.Data = data
-		default:
-			var text string
-			if json.Unmarshal(value, &text) != nil {
-				text = string(bytes.TrimSpace(value)) // numbers and booleans of extensions
-			}
-
-			event.Attributes[name] = text
-		}
-	}
-
-	event.DataType = event.Attributes["datacontenttype"]
-	if event.DataType == "" && event.Data != nil {
-		event.DataType = "application/json"
-	}
-
-	return event, event.check()
-}
-
-// check looks for the required attributes.
-func (e *CloudEvent) check() error {
-	if e.Attributes["specversion"] != "1.0" {
-		return fault("invalid-cloudevent", "specversion is not 1.0")
-	}
-
-	for _, name := range []string{"id", "source", "type"} {
-		if e.Attributes[name] == "" {
-			return fault("invalid-cloudevent", "the attribute %s is required", name)
-		}
-	}
-
-	if text := e.Attributes["time"]; text != "" {
-		if _, err := time.Parse(time.RFC3339, text); err != nil {
-			return fault("invalid-cloudevent", "time is not RFC 3339")
-		}
-	}
-
-	return nil
 }
 
 // Into copies the attributes of the event. Its delivery id is source and id, which together identify an event.
