@@ -1,0 +1,61 @@
+package e2e
+
+import (
+	"os"
+	"strconv"
+	"testing"
+	"time"
+)
+
+// slowFactor stretches what has to be there within a time on machines that are known to be slow, or for a binary with the
+// race detector. The times that are promised hold without it.
+const slowFactor = "GATEWAY_E2E_SLOW"
+
+// stretched is a promised time as this run allows it.
+func stretched(d time.Duration) time.Duration {
+	factor, err := strconv.ParseFloat(os.Getenv(slowFactor), 64)
+	if err != nil || factor < 1 {
+		return d
+	}
+
+	return time.Duration(float64(d) * factor)
+}
+
+// patience is how long what has no promised time may take, on two busy cores.
+const patience = 60 * time.Second
+
+// within waits until check returns nil, and returns how long that took.
+func within(t *testing.T, limit time.Duration, what string, check func() error) time.Duration {
+	t.Helper()
+
+	begin := time.Now()
+	ticker := time.NewTicker(20 * time.Millisecond)
+
+	defer ticker.Stop()
+
+	for {
+		err := check()
+		took := time.Since(begin)
+
+		if err == nil && took <= limit {
+			return took
+		}
+
+		if took > limit {
+			t.Fatalf("not within %s: %s (it took %s so far): %v", limit, what, took.Round(time.Millisecond), err)
+		}
+
+		select {
+		case <-t.Context().Done():
+			t.Fatalf("the test ended while it waited: %s", what)
+		case <-ticker.C:
+		}
+	}
+}
+
+// eventually waits until check returns nil, with patience.
+func eventually(t *testing.T, what string, check func() error) time.Duration {
+	t.Helper()
+
+	return within(t, patience, what, check)
+}
