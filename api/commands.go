@@ -45,10 +45,7 @@ func (o *operations) power(w http.ResponseWriter, r *http.Request) error {
 	if request.Power == DeclaredPower {
 		err = o.endOverride(r.Context(), request.VM)
 	} else if resources.OriginOf(vm.Metadata()).Source == resources.OriginAPI && request.For == 0 {
-		// What came by the API is changed; only what somebody else declares is overridden.
-		changed := vm.DeepCopy().(*resources.VMConfig) //nolint:forcetypeassert // a copy has its original's type
-		changed.TypedSpec().Power = request.Power
-		_, err = o.Admission.Apply(r.Context(), o.writer, store.Change{Object: changed, Origin: apiOrigin, Cause: "api"})
+		err = o.changePower(r.Context(), vm, request.Power)
 	} else {
 		err = o.override(r, vm, request)
 	}
@@ -57,7 +54,20 @@ func (o *operations) power(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 
-	return o.done(w, r, request.Power, "VM/"+request.VM, request)
+	return o.done(w, r, "power "+request.Power, "VM/"+request.VM, request)
+}
+
+// changePower changes a VM that came by the API: only what somebody else declares is overridden. A power state that an earlier
+// command laid above it for a time ends with it.
+func (o *operations) changePower(ctx context.Context, vm *resources.VMConfig, power string) error {
+	changed := vm.DeepCopy().(*resources.VMConfig) //nolint:forcetypeassert // a copy has its original's type
+	changed.TypedSpec().Power = power
+
+	if _, err := o.Admission.Apply(ctx, o.writer, store.Change{Object: changed, Origin: apiOrigin, Cause: "api"}); err != nil {
+		return err
+	}
+
+	return o.endOverride(ctx, vm.Metadata().ID())
 }
 
 // vm reads a VM that is not being deleted.

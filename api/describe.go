@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 
+	"github.com/cosi-project/runtime/pkg/resource"
 	"github.com/cosi-project/runtime/pkg/state"
 
 	"gateway/config"
@@ -38,7 +39,7 @@ func (o *operations) describe(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 
-	ctx, name := r.Context(), r.PathValue("name")
+	ctx, name := r.Context(), fileName(kind, r.PathValue("name"))
 
 	var d Description
 	if d.Object, err = o.one(ctx, kind, name); err != nil {
@@ -46,20 +47,20 @@ func (o *operations) describe(w http.ResponseWriter, r *http.Request) error {
 	}
 
 	declared, err := o.state.Get(ctx, kind.Pointer(name))
+	if state.IsNotFoundError(err) {
+		return fmt.Errorf("%s %q: %w", kind.Name, name, errNotFound)
+	}
+
 	if err != nil {
 		return fmt.Errorf("error reading %s %q: %w", kind.Name, name, err)
 	}
 
 	d.Finalizers = *declared.Metadata().Finalizers()
-	d.Deleting = declared.Metadata().Phase() != 0
+	d.Deleting = declared.Metadata().Phase() == resource.PhaseTearingDown
 
-	if kind.Name == "VM" {
-		d.Placement = specOf[resources.VMPlacementSpec](ctx, o.state, "VMPlacement", name)
-		d.Networks = specOf[resources.NetworkConfigSpec](ctx, o.state, "NetworkConfig", name)
-		d.Override = specOf[resources.OverrideSpec](ctx, o.state, "Override", name)
+	if err := o.beside(ctx, kind, name, &d); err != nil {
+		return err
 	}
-
-	d.Hold = specOf[resources.HoldSpec](ctx, o.state, "Hold", resources.HoldID(kind.Name, name))
 
 	if d.Conflicts, err = o.conflicts(ctx, kind.Name, name); err != nil {
 		return err
@@ -75,21 +76,45 @@ func (o *operations) describe(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
+// beside reads what stands beside an object under its name.
+func (o *operations) beside(ctx context.Context, kind *resources.Kind, name string, d *Description) (err error) {
+	d.Hold, err = specOf[resources.HoldSpec](ctx, o.state, "Hold", resources.HoldID(kind.Name, name))
+	if err != nil || kind.Name != "VM" {
+		return err
+	}
+
+	if d.Placement, err = specOf[resources.VMPlacementSpec](ctx, o.state, "VMPlacement", name); err != nil {
+		return err
+	}
+
+	if d.Networks, err = specOf[resources.NetworkConfigSpec](ctx, o.state, "NetworkConfig", name); err != nil {
+		return err
+	}
+
+	d.Override, err = specOf[resources.OverrideSpec](ctx, o.state, "Override", name)
+
+	return err
+}
+
 // specOf returns the specification of a resource, nil where there is none.
-func specOf[S any](ctx context.Context, st state.State, kindName, id string) *S {
+func specOf[S any](ctx context.Context, st state.State, kindName, id string) (*S, error) {
 	kind, ok := resources.KindByName(kindName)
 	if !ok {
-		return nil
+		return nil, fmt.Errorf("error reading %s %q: no such kind", kindName, id)
 	}
 
 	r, err := st.Get(ctx, kind.Pointer(id))
+	if state.IsNotFoundError(err) {
+		return nil, nil
+	}
+
 	if err != nil {
-		return nil
+		return nil, fmt.Errorf("error reading %s %q: %w", kindName, id, err)
 	}
 
 	spec, _ := r.Spec().(*S)
 
-	return spec
+	return spec, nil
 }
 
 // conflicts returns the origins whose declaration of the object waits, because another has it.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"strings"
 
 	"github.com/cosi-project/runtime/pkg/state"
 	"github.com/cosi-project/runtime/pkg/state/owned"
@@ -119,7 +120,12 @@ func (o *operations) done(w http.ResponseWriter, r *http.Request, command, objec
 func kindOf(name string) (*resources.Kind, error) {
 	kind, ok := resources.LookupKind(name)
 	if !ok {
-		return nil, usage("%q is not a kind; `gateway schema` lists them", name)
+		var names []string
+		for _, k := range resources.DeclaredKinds() {
+			names = append(names, k.Name)
+		}
+
+		return nil, usage("%q is not a kind: use one of %s", name, strings.Join(names, ", "))
 	}
 
 	return kind, nil

@@ -61,9 +61,13 @@ func (a *app) run(args []string) int {
 	root.SetOut(a.out)
 	root.SetErr(a.err)
 
-	err := root.Execute()
+	cmd, err := root.ExecuteC()
 	if err == nil {
 		return exitDone
+	}
+
+	if !a.started {
+		err = fmt.Errorf("%w: usage: %s", err, cmd.UseLine())
 	}
 
 	a.complain(err)
@@ -103,11 +107,13 @@ func (a *app) root() *cobra.Command {
 		RunE:             func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	root.PersistentFlags().StringVar(&a.server, "server", "", "address of the gateway: unix:///PATH (default $GATEWAY_SERVER, then the usual sockets)")
-	root.CompletionOptions.HiddenDefaultCmd = true
-
 	root.AddCommand(
-		a.runCommand(), a.validateCommand(), a.applyCommand(), a.getCommand(), a.waitCommand(), a.deleteCommand(), a.versionCommand(),
+		a.runCommand(), a.validateCommand(), a.applyCommand(), a.getCommand(), a.describeCommand(), a.waitCommand(), a.deleteCommand(),
+		a.eventsCommand(), a.syncCommand(), a.holdCommand(), a.releaseCommand(), a.confirmCommand(),
+		a.graphCommand(), a.schemaCommand(), a.versionCommand(),
 	)
+
+	root.AddCommand(a.powerCommands()...)
 
 	return root
 }

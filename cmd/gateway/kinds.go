@@ -17,11 +17,14 @@ func kindNamed(name string) (*resources.Kind, error) {
 }
 
 // kindNames are the kinds that people mostly ask for: those that they declare, and files.
-func kindNames() []string {
+func kindNames() []string { return append(declaredNames(), "File") }
+
+// declaredNames are the kinds that documents have.
+func declaredNames() []string {
 	var names []string
 	for _, kind := range resources.DeclaredKinds() {
 		names = append(names, kind.Name)
 	}
 
-	return append(names, "File")
+	return names
 }

@@ -11,6 +11,8 @@ import (
 type table struct {
 	out    io.Writer
 	header []string
+	// least are the smallest widths: of a list that may begin empty.
+	least  []int
 	widths []int
 }
 
@@ -30,6 +32,7 @@ func (t *table) print(rows ...[]string) {
 	if t.widths == nil {
 		rows = append([][]string{t.header}, rows...)
 		t.widths = make([]int, len(t.header))
+		copy(t.widths, t.least)
 
 		for _, row := range rows {
 			for i, value := range row {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -43,7 +44,7 @@ func (a *app) waitCommand() *cobra.Command {
 			ctx, stop := interruptible(cmd)
 			defer stop()
 
-			c, err := a.client(ctx)
+			c, err := a.clientSoon(ctx, timeout)
 			if err != nil {
 				return err
 			}
@@ -56,6 +57,28 @@ func (a *app) waitCommand() *cobra.Command {
 	timeoutFlag(cmd, &timeout)
 
 	return cmd
+}
+
+// startup is how long a gateway that was just started may take until its socket is there.
+const startup = 5 * time.Second
+
+// clientSoon returns the client of a gateway that may be starting: it is looked for until then, or until the timeout.
+func (a *app) clientSoon(ctx context.Context, timeout time.Duration) (*client.Client, error) {
+	limited, cancel := context.WithTimeout(ctx, min(timeout, startup))
+	defer cancel()
+
+	for {
+		c, err := a.client(ctx)
+		if !errors.Is(err, client.ErrUnreachable) {
+			return c, err
+		}
+
+		select {
+		case <-limited.Done():
+			return nil, err
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
 }
 
 // await waits for goals. Those that are not reached in time are printed, one a line, and lead to exit code 4.

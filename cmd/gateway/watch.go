@@ -69,10 +69,14 @@ type goneMetadata struct {
 	Name string `json:"name"`
 }
 
+// leastWidth of a column in a list that may begin empty.
+const leastWidth = 10
+
 // watchTable prints a row for each change that shows in the table; the age of an object is none.
 func (a *app) watchTable(flags getFlags) func(client.Change) (bool, error) {
 	columns := columnsOf(flags.kind, flags.output == outputWide)
 	out := newTable(a.out, columns.header...)
+	out.least = slices.Repeat([]int{leastWidth}, len(columns.header)-1)
 	age := slices.Index(columns.header, "AGE")
 	last := map[string][]string{}
 
@@ -87,10 +91,14 @@ func (a *app) watchTable(flags getFlags) func(client.Change) (bool, error) {
 
 			return true, nil
 		case change.Object == nil:
-			delete(last, change.Name)
-
 			row = make([]string, len(columns.header))
 			row[0], row[1] = change.Name, "deleted"
+
+			if known := last[change.Name]; known != nil {
+				row[0] = known[0] // a file has its path there
+			}
+
+			delete(last, change.Name)
 		default:
 			var err error
 			if row, err = columns.row(change.Object); err != nil {
