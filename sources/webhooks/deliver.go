@@ -58,7 +58,7 @@ func newDelivery(route *route, r *http.Request, peer netip.Addr, raw []byte) ([]
 		return nil, err
 	}
 
-	describe(spec, r.Header, &base)
+	describe(spec, r.Header, data, &base)
 	base.DataContentType = dataType
 
 	return []*resources.WebhookEvent{newEvent(route, r, base, data)}, nil

@@ -43,42 +43,34 @@ func keptHeaders(h http.Header, secret []string) map[string]string {
 	return kept
 }
 
-// describe sets the type, the subject and the delivery id of an event by what its sender sends.
-func describe(spec *resources.WebhookSpec, h http.Header, a *resources.EventAttributes) {
-	first := func(names ...string) string {
-		for _, name := range names {
-			if v := h.Get(name); v != "" {
-				return v
+// describe sets the type, the subject, the source and the delivery id of an event by what its sender sends.
+func describe(spec *resources.WebhookSpec, h http.Header, data []byte, a *resources.EventAttributes) {
+	if !describeSender(h, data, a) {
+		// Without the header that says what happened, the route's way still says whose id it is.
+		switch {
+		case spec.Auth.GitHub != nil:
+			a.DeliveryID = h.Get("X-GitHub-Delivery")
+		case spec.Auth.Gitea != nil:
+			a.DeliveryID = h.Get("X-Gitea-Delivery")
+		case spec.Auth.GitLab != nil:
+			if a.DeliveryID = h.Get("Idempotency-Key"); a.DeliveryID == "" {
+				a.DeliveryID = h.Get("X-Gitlab-Event-UUID")
 			}
+		case spec.Auth.Standard != nil:
+			a.DeliveryID = h.Get("Webhook-Id")
 		}
-
-		return ""
 	}
 
-	word := func(text string) string { return strings.ReplaceAll(strings.ToLower(text), " ", "_") }
-
-	switch {
-	case spec.Auth.GitHub != nil || h.Get("X-GitHub-Event") != "":
-		a.Type, a.DeliveryID = "com.github."+word(h.Get("X-GitHub-Event")), first("X-GitHub-Delivery")
-	case spec.Auth.GitLab != nil || h.Get("X-Gitlab-Event") != "":
-		// The idempotency key is the same for each retry of a delivery.
-		a.Type, a.DeliveryID = "com.gitlab."+word(h.Get("X-Gitlab-Event")), first("Idempotency-Key", "X-Gitlab-Event-UUID")
-	case spec.Auth.Gitea != nil || h.Get("X-Gitea-Event") != "":
-		a.Type, a.DeliveryID = "io.gitea."+word(h.Get("X-Gitea-Event")), first("X-Gitea-Delivery")
-	case spec.Auth.Standard != nil:
-		a.DeliveryID = first("Webhook-Id")
-	}
-
-	if strings.HasSuffix(a.Type, ".") || a.Type == "" {
+	if a.Type == "" {
 		a.Type = "gateway.webhook.v1"
 	}
 
 	if a.DeliveryID == "" {
-		a.DeliveryID = first("Idempotency-Key")
+		a.DeliveryID = h.Get("Idempotency-Key")
 	}
 
 	if spec.DeliveryID != "" {
-		a.DeliveryID = first(spec.DeliveryID)
+		a.DeliveryID = h.Get(spec.DeliveryID)
 	}
 }
 
