@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -86,6 +87,14 @@ func run(t *testing.T, heading string) string {
 	cmd.Dir = dir
 	cmd.Env = append(os.Environ(), "PATH="+binaries(t), "GATEWAY_SERVER=", "NATS_URL=")
 	cmd.WaitDelay = 10 * time.Second
+	// A process group of its own, so that what an example that failed left running can be ended.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+
+	t.Cleanup(func() {
+		if err := syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL); err != nil {
+			require.ErrorIs(t, err, syscall.ESRCH, "everything has ended by itself")
+		}
+	})
 
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &out
@@ -113,7 +122,7 @@ func TestTheFirstVMOfTheREADMEComesUpAndGoes(t *testing.T) {
 
 func TestEachSourceOfTheREADMEWorksAsPrinted(t *testing.T) {
 	out := run(t, "Each source")
-	for _, want := range []string{"batch.yaml", `"id"`, "com.github.push", "nightly", "often", "main-only", "ops.vm.restarted"} {
+	for _, want := range []string{"batch.yaml", `"id"`, "deploy", "nightly", "often", "main-only", "ops.vm.restarted"} {
 		require.Contains(t, out, want)
 	}
 }
