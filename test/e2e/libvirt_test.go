@@ -56,6 +56,18 @@ func (h *hypervisor) domains() []string { return h.names("list", "--all", "--nam
 // networks returns the names of all networks, sorted.
 func (h *hypervisor) networks() []string { return h.names("net-list", "--all", "--name") }
 
+// definitions returns the XML of all networks as they are now.
+func (h *hypervisor) definitions() string {
+	h.t.Helper()
+
+	var all strings.Builder
+	for _, n := range h.networks() {
+		all.WriteString(h.virsh("net-dumpxml", n))
+	}
+
+	return all.String()
+}
+
 func (h *hypervisor) names(args ...string) []string {
 	h.t.Helper()
 

@@ -60,10 +60,11 @@ func containsAll(series string, labels []string) bool {
 	return true
 }
 
-// modifyingCalls are the steps of the hypervisor port that change something.
+// modifyingCalls are the steps of the hypervisor port that change something. EnsureNetwork is not among them: it looks first,
+// at every pass; what it changes is seen in the network itself.
 var modifyingCalls = []string{
 	"DefineDomain", "StartDomain", "RequestShutdown", "ForceOff", "Pause", "Resume", "UndefineDomain",
-	"EnsureNetwork", "RemoveNetwork", "EnsureVolume", "RemoveVolume",
+	"RemoveNetwork", "EnsureVolume", "RemoveVolume",
 }
 
 // modified counts the calls so far that may have changed a hypervisor.

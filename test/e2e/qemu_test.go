@@ -121,7 +121,7 @@ func destroyedBehind(t *testing.T, g *gateway, h *hypervisor) {
 func convergedIsLeftAlone(t *testing.T, g *gateway, h *hypervisor) {
 	g.running("web-1")
 
-	before, modified, seen := h.identity("web-1"), g.modified(), h.watch(t)
+	before, modified, networks, seen := h.identity("web-1"), g.modified(), h.definitions(), h.watch(t)
 	reads := g.metric("gateway_hypervisor_call_seconds_count", `call="Domain"`)
 
 	for range 50 {
@@ -138,6 +138,7 @@ func convergedIsLeftAlone(t *testing.T, g *gateway, h *hypervisor) {
 
 	g.running("web-1")
 	require.Equal(t, modified, g.modified(), "calls that change something")
+	require.Equal(t, networks, h.definitions())
 	require.Equal(t, before, h.identity("web-1"))
 	require.NotContains(t, seen.String(), "web-1", "libvirt's events")
 }
