@@ -194,13 +194,18 @@ func load(db *bbolt.DB, j *journal) (loaded map[resource.Namespace][]resource.Re
 			return err
 		}
 
-		return loadJournal(tx, j)
+		return loadJournal(tx.Bucket(bucketJournal), tx.Bucket(bucketKeys), j)
 	})
 
 	return loaded, err
 }
 
-func loadResources(b *bbolt.Bucket) (map[resource.Namespace][]resource.Resource, error) {
+// bucket is what is read of a bolt bucket, in order of the keys.
+type bucket interface {
+	ForEach(visit func(key, value []byte) error) error
+}
+
+func loadResources(b bucket) (map[resource.Namespace][]resource.Resource, error) {
 	loaded, unknown := map[resource.Namespace][]resource.Resource{}, map[resource.Type]int{}
 
 	err := b.ForEach(func(key, value []byte) error {
@@ -242,11 +247,11 @@ func loadResources(b *bbolt.Bucket) (map[resource.Namespace][]resource.Resource,
 }
 
 // loadJournal fills the index of the journal. What is above its limits goes with the next entries.
-func loadJournal(tx *bbolt.Tx, j *journal) error {
+func loadJournal(entries, keys bucket, j *journal) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 
-	err := tx.Bucket(bucketJournal).ForEach(func(key, value []byte) error {
+	err := entries.ForEach(func(key, value []byte) error {
 		f, _, err := decodeFront(value)
 		if err != nil || len(key) != 8 {
 			return fmt.Errorf("%w (%x is not a journal entry)", errDamaged, key)
@@ -262,7 +267,7 @@ func loadJournal(tx *bbolt.Tx, j *journal) error {
 		return err
 	}
 
-	return tx.Bucket(bucketKeys).ForEach(func(key, value []byte) error {
+	return keys.ForEach(func(key, value []byte) error {
 		if len(key) != 8 {
 			return fmt.Errorf("%w (%x is not a key of the journal)", errDamaged, key)
 		}

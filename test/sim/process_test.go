@@ -1,0 +1,204 @@
+package sim
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/cosi-project/runtime/pkg/controller"
+	"github.com/cosi-project/runtime/pkg/controller/generic/destroy"
+	"github.com/cosi-project/runtime/pkg/controller/runtime"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/siderolabs/gen/optional"
+	"go.uber.org/zap"
+
+	"gateway/broker"
+	"gateway/config"
+	"gateway/controllers/chain"
+	"gateway/controllers/documents"
+	"gateway/controllers/host"
+	"gateway/controllers/network"
+	"gateway/controllers/placement"
+	"gateway/controllers/resync"
+	"gateway/controllers/retention"
+	"gateway/controllers/trigger"
+	"gateway/controllers/vm"
+	"gateway/hypervisor"
+	"gateway/hypervisor/sim"
+	"gateway/resources"
+	"gateway/sinks"
+	"gateway/sinks/status"
+	"gateway/sources/domainevents"
+	"gateway/sources/files"
+	"gateway/sources/intake"
+	"gateway/sources/schedules"
+	"gateway/sources/webhooks"
+	"gateway/store"
+)
+
+// process is one generation of the gateway: what the composition root builds, without sockets.
+type process struct {
+	world *world
+	gate  *gate
+
+	config    *config.Config
+	store     *store.SimulatedStore
+	admission *store.Admission
+	pacer     *store.Pacer
+	pool      *hypervisor.Pool
+	hooks     *webhooks.Server
+	registry  *prometheus.Registry
+	intake    *intake.Metrics
+	guard     *chain.Metrics
+
+	cancel context.CancelFunc
+	group  sync.WaitGroup
+}
+
+func newProcess(w *world) (*process, error) {
+	p := &process{world: w, gate: newGate(), config: config.Default(), registry: prometheus.NewRegistry(), pacer: store.NewPacer(0)}
+	p.config.Documents = []string{w.root}
+	p.config.Deletions.Free = 3
+
+	var err error
+	if p.store, err = w.disk.Open(context.Background(), gatewayID); err != nil {
+		return nil, err
+	}
+
+	p.gate.tear = func() {
+		p.store.Tear(func(queued int) int {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+
+			return w.dice.IntN(queued + 1)
+		})
+	}
+
+	p.intake, p.guard = intake.NewMetrics(p.registry), chain.NewMetrics(p.registry)
+	p.admission = store.NewAdmission(p.config.Policy, p.store.Journal())
+	p.pool = hypervisor.NewPool(map[string]hypervisor.Opener{"sim": p.gate.opener(sim.NewOpener(w.sim), w)}, gatewayID,
+		hypervisor.PoolOptions{Logger: zap.NewNop(), Registry: p.registry})
+	p.hooks = webhooks.NewServer(webhooks.Options{
+		State: p.store.State(), Barrier: p.store, Journal: p.store.Journal(), Pacer: p.pacer, Metrics: p.intake, Logger: zap.NewNop(),
+	})
+
+	return p, nil
+}
+
+// run starts everything.
+func (p *process) run() {
+	ctx, cancel := context.WithCancel(context.Background())
+	p.cancel = cancel
+
+	sink := status.New(status.Options{
+		State: p.store.State(), Barrier: p.store, Publisher: &publisher{p.world.edge, p.gate}, Names: broker.Names{Prefix: "gateway"},
+		GatewayID: gatewayID, Logger: zap.NewNop(), Metrics: sinks.NewMetrics(p.registry).For("status"),
+	})
+
+	for name, run := range map[string]func(context.Context) error{"controllers": p.supervise, "webhooks": p.hooks.Run, "sink": sink.Run} {
+		p.group.Go(func() {
+			if err := run(ctx); err != nil && ctx.Err() == nil {
+				p.world.breakage("%s ended: %v", name, err)
+			}
+		})
+	}
+}
+
+// supervise runs runtimes until ctx ends, as the composition root does.
+func (p *process) supervise(ctx context.Context) error {
+	for {
+		rt, err := runtime.NewRuntime(p.store.State(), zap.NewNop())
+		if err != nil {
+			return err
+		}
+
+		if err := p.register(rt); err != nil {
+			return err
+		}
+
+		err = rt.Run(ctx)
+		if ctx.Err() != nil {
+			return nil
+		}
+
+		p.world.trace.add("the runtime ended: %v", err)
+
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(100 * time.Millisecond):
+		}
+	}
+}
+
+// register builds all sources and controllers, as the composition root does, without subscriptions.
+func (p *process) register(rt *runtime.Runtime) error {
+	journal := p.store.Journal()
+
+	fileSource, err := files.New(files.Options{Roots: p.config.Documents, Metrics: p.intake, Journal: journal, Pacer: p.pacer, NoWatch: true})
+	if err != nil {
+		return err
+	}
+
+	for _, c := range []controller.Controller{
+		fileSource,
+		schedules.New(schedules.Options{Metrics: p.intake, Journal: journal}),
+		webhooks.NewController(p.hooks),
+		domainevents.New(domainevents.Options{Pool: p.pool, GatewayID: gatewayID, Metrics: p.intake, Journal: journal, Pacer: p.pacer}),
+		resync.New(resync.Options{Interval: p.config.Resync.Std()}),
+	} {
+		if err := rt.RegisterController(c); err != nil {
+			return fmt.Errorf("error registering %s: %w", c.Name(), err)
+		}
+	}
+
+	fresh := prometheus.NewRegistry()
+
+	for _, c := range []controller.QController{
+		chain.Guard(documents.New(documents.Options{
+			Admission: p.admission, Journal: journal, Pacer: p.pacer, Deletions: p.config.Deletions, Registry: fresh,
+		}), 10*time.Minute, p.guard),
+		p.guarded(trigger.New(trigger.Options{Journal: journal, Registry: fresh})),
+		p.guarded(placement.New(placement.Options{Pool: p.pool, GatewayID: gatewayID})),
+		p.guarded(network.New(network.Options{Pool: p.pool, GatewayID: gatewayID, Barrier: p.store, Journal: journal})),
+		p.guarded(vm.New(vm.Options{Pool: p.pool, GatewayID: gatewayID, Barrier: p.store, Journal: journal, Registry: fresh})),
+		p.guarded(host.New(host.Options{Pool: p.pool})),
+		p.guarded(retention.New(retention.Options{})),
+	} {
+		if err := rt.RegisterQController(c); err != nil {
+			return fmt.Errorf("error registering %s: %w", c.Name(), err)
+		}
+	}
+
+	for _, kind := range resources.DeclaredKinds() {
+		if err := rt.RegisterQController(destroy.NewControllerForResource(kind.Definition(), optional.Some[uint](4))); err != nil {
+			return err
+		}
+	}
+
+	return nil
+}
+
+func (p *process) guarded(c controller.QController) controller.QController {
+	return chain.Guard(c, 3*time.Minute, p.guard)
+}
+
+// end is SIGTERM: what is under way comes to its end, and what is queued to the disk.
+func (p *process) end() {
+	p.cancel()
+	p.group.Wait()
+	p.pool.Close()
+
+	if err := p.store.Close(); err != nil && p.gate.lives() {
+		p.world.trace.add("the store did not close well: %v", err)
+	}
+}
+
+// bury clears away what is left of a killed process.
+func (p *process) bury() {
+	p.cancel()
+	p.pool.Close()
+	p.group.Wait()
+	_ = p.store.Close() // it is torn
+}
