@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/cosi-project/runtime/pkg/resource"
@@ -45,7 +44,7 @@ func (o *operations) power(w http.ResponseWriter, r *http.Request) error {
 	if request.Power == DeclaredPower {
 		err = o.endOverride(r.Context(), request.VM)
 	} else if resources.OriginOf(vm.Metadata()).Source == resources.OriginAPI && request.For == 0 {
-		err = o.changePower(r.Context(), vm, request.Power)
+		err = o.changePower(r.Context(), vm, request.Power, callerOf(r).ID)
 	} else {
 		err = o.override(r, vm, request)
 	}
@@ -59,11 +58,11 @@ func (o *operations) power(w http.ResponseWriter, r *http.Request) error {
 
 // changePower changes a VM that came by the API: only what somebody else declares is overridden. A power state that an earlier
 // command laid above it for a time ends with it.
-func (o *operations) changePower(ctx context.Context, vm *resources.VMConfig, power string) error {
+func (o *operations) changePower(ctx context.Context, vm *resources.VMConfig, power, cause string) error {
 	changed := vm.DeepCopy().(*resources.VMConfig) //nolint:forcetypeassert // a copy has its original's type
 	changed.TypedSpec().Power = power
 
-	if _, err := o.Admission.Apply(ctx, o.writer, store.Change{Object: changed, Origin: apiOrigin, Cause: "api"}); err != nil {
+	if _, err := o.Admission.Apply(ctx, o.writer, store.Change{Object: changed, Origin: apiOrigin, Cause: cause}); err != nil {
 		return err
 	}
 
@@ -115,7 +114,7 @@ func (o *operations) override(r *http.Request, vm *resources.VMConfig, request P
 		}
 
 		spec.Patch, spec.By, spec.Since, spec.Until = encoded, peerOf(r), now, time.Time{}
-		spec.Revision, spec.Cause = resources.RevisionOf(vm.Metadata()), "api"
+		spec.Revision, spec.Cause = resources.RevisionOf(vm.Metadata()), callerOf(r).ID
 
 		if request.For > 0 {
 			spec.Until = now.Add(request.For.Std())
@@ -167,7 +166,7 @@ func (o *operations) restart(w http.ResponseWriter, r *http.Request) error {
 	}
 
 	err := o.modifyOverride(r.Context(), request.VM, func(spec *resources.OverrideSpec) error {
-		spec.RestartID, spec.Cause = request.ID, "api"
+		spec.RestartID, spec.Cause = request.ID, callerOf(r).ID
 
 		if len(spec.Patch) == 0 {
 			spec.By, spec.Since = peerOf(r), time.Now().UTC()
@@ -261,36 +260,14 @@ func (o *operations) sync(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 
-	kind, err := kindOf(target.Kind)
+	target, err := o.Sync(r.Context(), callerOf(r), target)
 	if err != nil {
 		return err
 	}
 
-	target.Kind = kind.Name
-	if target.Name == "" && target.Selector == nil {
-		return usage("a name or a selector is required; the selector {} means all")
-	}
+	writeJSON(w, http.StatusOK, target)
 
-	if target.Name != "" {
-		if _, err := o.one(r.Context(), kind, target.Name); err != nil {
-			return err
-		}
-	}
-
-	id := "sync." + strings.ToLower(kind.Name) + "." + resources.EventID(target.String())
-
-	err = o.writer.Modify(r.Context(), resources.NewResync(id), func(res resource.Resource) error {
-		spec := res.Spec().(*resources.ResyncSpec) //nolint:forcetypeassert // one type a kind
-		spec.Target, spec.Cause = &target, "api"
-		spec.Sequence++
-
-		return nil
-	})
-	if err != nil {
-		return fmt.Errorf("error asking for %s: %w", target.String(), err)
-	}
-
-	return o.done(w, r, "sync", target.String(), target)
+	return nil
 }
 
 // ConfirmRequest lets the mass deletion of a documents directory proceed.
@@ -321,7 +298,7 @@ func (o *operations) confirm(w http.ResponseWriter, r *http.Request) error {
 	}
 
 	action := resources.NewAction(resources.EventID("confirm", request.Root, held.Digest, held.Since.String()))
-	*action.TypedSpec() = resources.ActionSpec{Verb: resources.ActionConfirm, Subject: request.Root, Body: body, By: "api", Cause: "api"}
+	*action.TypedSpec() = resources.ActionSpec{Verb: resources.ActionConfirm, Subject: request.Root, Body: body, By: "api", Cause: callerOf(r).ID}
 	action.Metadata().Finalizers().Add(resources.FinalizerDocuments)
 
 	if err := o.state.Create(r.Context(), action); err != nil && !state.IsConflictError(err) {

@@ -1,13 +1,10 @@
 package api
 
 import (
-	"errors"
-	"fmt"
 	"net/http"
 
 	"gateway/config"
 	"gateway/resources"
-	"gateway/store"
 )
 
 // Applied is the answer to an apply.
@@ -35,29 +32,14 @@ func (o *operations) apply(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 
-	answer := Applied{Objects: make([]resources.AppliedObject, 0, len(documents))}
-
-	for _, d := range inOrder(documents) {
-		if err := o.Pacer.Wait(r.Context()); err != nil {
-			return fmt.Errorf("the gateway is busy: %w", err)
-		}
-
-		done, err := o.Admission.Apply(r.Context(), o.writer, store.Change{
-			Object: d.Resource, Origin: apiOrigin, Cause: "api", ExpectRevision: d.ExpectRevision, DryRun: r.URL.Query().Get("dryRun") == "true",
-		})
-
-		// What became of an object that was refused is in its outcome.
-		if refused, ok := errors.AsType[*store.AdmissionError](err); ok {
-			done.Revision = refused.Revision
-		} else if err != nil {
-			return err
-		}
-
-		done.Line = d.Line
-		answer.Objects = append(answer.Objects, done)
+	answer, err := o.Apply(r.Context(), callerOf(r), file, documents, r.URL.Query().Get("dryRun") == "true")
+	if err != nil {
+		return err
 	}
 
-	return o.done(w, r, "apply", file, answer)
+	writeJSON(w, http.StatusOK, answer)
+
+	return nil
 }
 
 // inOrder puts what others need before what needs it.
@@ -78,31 +60,12 @@ func inOrder(documents []config.Document) []config.Document {
 
 // delete takes an object away. One that a file declares is refused, unless forced.
 func (o *operations) delete(w http.ResponseWriter, r *http.Request) error {
-	kind, err := kindOf(r.PathValue("kind"))
+	answer, err := o.Delete(r.Context(), callerOf(r), r.PathValue("kind"), r.PathValue("name"), r.URL.Query().Get("force") == "true")
 	if err != nil {
 		return err
 	}
 
-	name := r.PathValue("name")
-	if _, err := o.one(r.Context(), kind, name); err != nil {
-		return err
-	}
+	writeJSON(w, http.StatusOK, answer)
 
-	if kind.Nature != resources.Declared {
-		return usage("a %s is not declared by anybody and can't be deleted", kind.Name)
-	}
-
-	force := r.URL.Query().Get("force") == "true"
-	err = o.Admission.Delete(r.Context(), o.writer, store.Removal{Kind: kind, Name: name, Origin: apiOrigin, Cause: "api", Force: force})
-
-	if err != nil {
-		return err
-	}
-
-	command := "delete"
-	if force {
-		command = "delete --force"
-	}
-
-	return o.done(w, r, command, kind.Name+"/"+name, map[string]string{"kind": kind.Name, "name": name})
+	return nil
 }

@@ -118,7 +118,7 @@ func specOf[S any](ctx context.Context, st state.State, kindName, id string) (*S
 }
 
 // conflicts returns the origins whose declaration of the object waits, because another has it.
-func (o *operations) conflicts(ctx context.Context, kindName, name string) ([]string, error) {
+func (o *Operations) conflicts(ctx context.Context, kindName, name string) ([]string, error) {
 	kind := resources.KindOf(resources.NewApplyResult("").Metadata())
 
 	results, err := o.state.List(ctx, kind.List())

@@ -33,7 +33,7 @@ func fileName(kind *resources.Kind, name string) string {
 }
 
 // withApplied adds to a file what became of its documents. Other objects stay as they are.
-func (o *operations) withApplied(ctx context.Context, object *config.Object) error {
+func (o *Operations) withApplied(ctx context.Context, object *config.Object) error {
 	file, ok := object.Status.(*resources.FileStatusSpec)
 	if !ok || object.Kind != fileKind {
 		return nil

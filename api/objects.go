@@ -21,7 +21,7 @@ type List struct {
 }
 
 // join makes objects of a kind's resources and their observed halves.
-func (o *operations) join(ctx context.Context, kind *resources.Kind, selector *resources.Selector) ([]config.Object, error) {
+func (o *Operations) join(ctx context.Context, kind *resources.Kind, selector *resources.Selector) ([]config.Object, error) {
 	declared, err := o.state.List(ctx, kind.List())
 	if err != nil {
 		return nil, fmt.Errorf("error listing %s: %w", kind.Plural, err)
@@ -59,7 +59,7 @@ func (o *operations) join(ctx context.Context, kind *resources.Kind, selector *r
 }
 
 // one returns one object, errNotFound where there is none.
-func (o *operations) one(ctx context.Context, kind *resources.Kind, name string) (config.Object, error) {
+func (o *Operations) one(ctx context.Context, kind *resources.Kind, name string) (config.Object, error) {
 	name = fileName(kind, name)
 
 	declared, err := o.state.Get(ctx, kind.Pointer(name))

@@ -8,23 +8,13 @@ import (
 	"net/http"
 	"strings"
 
-	"github.com/cosi-project/runtime/pkg/state"
-	"github.com/cosi-project/runtime/pkg/state/owned"
 	"go.uber.org/zap"
 
-	"gateway/config"
 	"gateway/resources"
-	"gateway/store"
 )
 
-// operations are what the command line asks for. Every one that changes something is in the journal with who asked, and
-// is answered only once it is durable.
-type operations struct {
-	SocketOptions
-
-	state  state.State
-	writer *owned.State
-}
+// operations serve the command line: over HTTP, in the name of the operator who opened the connection.
+type operations struct{ *Operations }
 
 // maxRequest bounds a request's body: documents are at most 4 MiB a file, and a directory is sent file by file.
 const maxRequest = 8 << 20
@@ -58,6 +48,7 @@ func (o *operations) handler() http.Handler {
 	} {
 		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
 			r.Body = http.MaxBytesReader(w, r.Body, maxRequest)
+			r = withCaller(r)
 
 			if err := handle(w, r); err != nil {
 				o.fail(w, r, err)
@@ -80,20 +71,8 @@ var errNotFound = errors.New("not found")
 
 // fail answers with the problem that an error is.
 func (o *operations) fail(w http.ResponseWriter, r *http.Request, err error) {
-	problem, status := Problem{Errors: []string{err.Error()}}, http.StatusInternalServerError
-
-	if faults, ok := errors.AsType[config.Errors](err); ok {
-		status, problem.Errors = http.StatusUnprocessableEntity, nil
-		for _, f := range faults {
-			problem.Errors = append(problem.Errors, f.Error())
-		}
-	} else if refused, ok := errors.AsType[*store.AdmissionError](err); ok {
-		status, problem.Reason = http.StatusConflict, refused.Reason
-	} else if _, ok := errors.AsType[*errUsage](err); ok {
-		status = http.StatusBadRequest
-	} else if errors.Is(err, errNotFound) {
-		status = http.StatusNotFound
-	} else {
+	problem, status, expected := ProblemOf(err)
+	if !expected {
 		o.Logger.Warn("an operation failed", zap.String("operation", r.Method+" "+r.URL.Path), zap.Error(err))
 	}
 
@@ -102,13 +81,8 @@ func (o *operations) fail(w http.ResponseWriter, r *http.Request, err error) {
 
 // done journals an operator's command, waits until all of it is durable, and answers.
 func (o *operations) done(w http.ResponseWriter, r *http.Request, command, object string, answer any) error {
-	err := o.Store.Journal().Append(store.Entry{Class: store.ClassCommand, Source: "api", Name: command, Object: object, Peer: peerOf(r)})
-	if err != nil {
-		return fmt.Errorf("error writing the journal: %w", err)
-	}
-
-	if err := o.Store.Barrier(r.Context()); err != nil {
-		return fmt.Errorf("error waiting for the store: %w", err)
+	if err := o.Finish(r.Context(), callerOf(r), command, object); err != nil {
+		return err
 	}
 
 	writeJSON(w, http.StatusOK, answer)

@@ -48,3 +48,17 @@ func peerOf(r *http.Request) string {
 
 	return "user:unknown"
 }
+
+type callerKey struct{}
+
+// withCaller notes the operator who asks, with the id of this one command.
+func withCaller(r *http.Request) *http.Request {
+	return r.WithContext(context.WithValue(r.Context(), callerKey{}, NewCaller(apiOrigin, nil, peerOf(r))))
+}
+
+// callerOf is the operator whose request it is.
+func callerOf(r *http.Request) Caller {
+	c, _ := r.Context().Value(callerKey{}).(Caller)
+
+	return c
+}

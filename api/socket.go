@@ -13,7 +13,6 @@ import (
 
 	"github.com/cosi-project/runtime/api/v1alpha1"
 	"github.com/cosi-project/runtime/pkg/state"
-	"github.com/cosi-project/runtime/pkg/state/owned"
 	"github.com/cosi-project/runtime/pkg/state/protobuf/server"
 	"go.uber.org/zap"
 	"google.golang.org/grpc"
@@ -86,7 +85,7 @@ func ListenSocket(o SocketOptions) (*Socket, error) {
 	rpc := grpc.NewServer(grpc.MaxRecvMsgSize(maxMessage), grpc.MaxSendMsgSize(maxMessage), grpc.UnaryInterceptor(durable(o.Store)))
 	v1alpha1.RegisterStateServer(rpc, server.NewState(guarded))
 
-	ops := &operations{SocketOptions: o, state: o.Store.State(), writer: owned.New(o.Store.State(), "")}
+	ops := &operations{NewOperations(o)}
 	protocols := new(http.Protocols)
 	protocols.SetHTTP1(true)
 	protocols.SetUnencryptedHTTP2(true)
