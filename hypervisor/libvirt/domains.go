@@ -26,7 +26,7 @@ func (d *driver) Domain(ctx context.Context, uuid string) (hypervisor.Domain, er
 		}
 		defer freeDomain(dom)
 
-		return d.observe(dom)
+		return d.observe(dom, nil)
 	})
 }
 
@@ -39,31 +39,29 @@ func (d *driver) DomainByName(ctx context.Context, name string) (hypervisor.Doma
 		}
 		defer freeDomain(dom)
 
-		return d.observe(dom)
+		return d.observe(dom, nil)
 	})
 }
 
-// Domains implements hypervisor.Driver. libvirt has no call that returns all definitions: they are read one by one, on the
-// connection for reads and, as far as nobody changes anything, on those for writes.
+// Domains implements hypervisor.Driver. libvirt has no call that returns all definitions: they are read one by one, four at
+// a time. What a list can say of all domains at once is not asked of each.
 func (d *driver) Domains(ctx context.Context) ([]hypervisor.Domain, error) {
-	handles, err := call(ctx, d, request{doing: "listing the domains", lane: d.reads}, func(c *libvirt.Connect) ([]libvirt.Domain, error) {
-		return c.ListAllDomains(0)
-	})
+	list, err := call(ctx, d, request{doing: "listing the domains", lane: d.reads}, listDomains)
 	if err != nil {
 		return nil, err
 	}
 
-	seen := make([]*hypervisor.Domain, len(handles))
+	seen := make([]*hypervisor.Domain, len(list))
 
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(callsPerConnection)
 
-	for i := range handles {
+	for i := range list {
 		group.Go(func() error {
 			domain, err := call(ctx, d, request{doing: "reading a domain", lane: d.reads}, func(*libvirt.Connect) (hypervisor.Domain, error) {
-				defer freeDomain(&handles[i])
+				defer freeDomain(list[i].dom)
 
-				return d.observe(&handles[i])
+				return d.observe(list[i].dom, &list[i])
 			})
 			// It was removed since it was listed.
 			if errors.Is(err, hypervisor.ErrNotFound) {
@@ -93,9 +91,68 @@ func (d *driver) Domains(ctx context.Context) ([]hypervisor.Domain, error) {
 	return all, nil
 }
 
+// listed is what a list says of a domain.
+type listed struct {
+	dom                *libvirt.Domain
+	running, autostart bool
+}
+
+// listDomains lists all domains, those that run, and those that start by themselves.
+func listDomains(c *libvirt.Connect) ([]listed, error) {
+	running, err := uuids(c, libvirt.CONNECT_LIST_DOMAINS_RUNNING)
+	if err != nil {
+		return nil, err
+	}
+
+	autostart, err := uuids(c, libvirt.CONNECT_LIST_DOMAINS_AUTOSTART)
+	if err != nil {
+		return nil, err
+	}
+
+	handles, err := c.ListAllDomains(0)
+	if err != nil {
+		return nil, err
+	}
+
+	list := make([]listed, len(handles))
+
+	for i := range handles {
+		uuid, err := handles[i].GetUUIDString()
+		if err != nil {
+			return nil, err
+		}
+
+		list[i] = listed{dom: &handles[i], running: running[uuid], autostart: autostart[uuid]}
+	}
+
+	return list, nil
+}
+
+// uuids returns the domains that a filter lets through.
+func uuids(c *libvirt.Connect, filter libvirt.ConnectListAllDomainsFlags) (map[string]bool, error) {
+	handles, err := c.ListAllDomains(filter)
+	if err != nil {
+		return nil, err
+	}
+
+	found := make(map[string]bool, len(handles))
+
+	for i := range handles {
+		uuid, err := handles[i].GetUUIDString()
+		if err != nil {
+			return nil, err
+		}
+
+		found[uuid] = true
+		freeDomain(&handles[i])
+	}
+
+	return found, nil
+}
+
 // observe reads what the port wants to know of a domain: its definition, its state, and, where both can differ, what is
-// running of it.
-func (d *driver) observe(dom *libvirt.Domain) (hypervisor.Domain, error) {
+// running of it. known is what a list said of it; nil: nothing.
+func (d *driver) observe(dom *libvirt.Domain, known *listed) (hypervisor.Domain, error) {
 	text, err := dom.GetXMLDesc(libvirt.DOMAIN_XML_INACTIVE)
 	if err != nil {
 		return hypervisor.Domain{}, err
@@ -106,26 +163,32 @@ func (d *driver) observe(dom *libvirt.Domain) (hypervisor.Domain, error) {
 		return hypervisor.Domain{}, err
 	}
 
-	state, reason, err := dom.GetState()
-	if err != nil {
-		return hypervisor.Domain{}, err
+	mark, _ := definition.MarkOf(config.Metadata)
+	seen := hypervisor.Domain{
+		Name: config.Name, UUID: config.UUID, Spec: definition.Observe(config),
+		Gateway: mark.Gateway, VM: mark.VM, Revision: mark.Revision,
 	}
 
-	seen := hypervisor.Domain{Spec: definition.Observe(config)}
-	seen.Name, seen.UUID = config.Name, config.UUID
+	state, reason := libvirt.DOMAIN_RUNNING, 0
+
+	if known == nil || !known.running {
+		if state, reason, err = dom.GetState(); err != nil {
+			return hypervisor.Domain{}, err
+		}
+	}
+
 	seen.State, seen.Reason = stateOf(state, reason)
 
-	mark, _ := definition.MarkOf(config.Metadata)
-	seen.Gateway, seen.VM, seen.Revision = mark.Gateway, mark.VM, mark.Revision
-
-	if seen.Gateway != d.gateway {
-		return seen, nil
-	}
-
-	if isOn(state) {
+	if seen.Gateway == d.gateway && isOn(state) {
 		if seen.RestartRequired, err = restartRequired(dom, config); err != nil {
 			return hypervisor.Domain{}, err
 		}
+	}
+
+	if known != nil {
+		seen.Autostart = known.autostart
+
+		return seen, nil
 	}
 
 	seen.Autostart, err = dom.GetAutostart()
@@ -160,7 +223,8 @@ func isOn(state libvirt.DomainState) bool {
 func stateOf(state libvirt.DomainState, reason int) (hypervisor.State, string) {
 	switch state {
 	case libvirt.DOMAIN_RUNNING, libvirt.DOMAIN_BLOCKED:
-		return resources.StateRunning, word(runningReasons, libvirt.DomainRunningReason(reason))
+		// Why a domain runs is nothing that a list can say.
+		return resources.StateRunning, ""
 	case libvirt.DOMAIN_SHUTDOWN:
 		// The guest is on its way off, but still there.
 		return resources.StateRunning, "shutting down"
@@ -186,18 +250,6 @@ const (
 	reasonUnknown = "unknown"
 	reasonCrashed = "crashed"
 )
-
-var runningReasons = map[libvirt.DomainRunningReason]string{
-	libvirt.DOMAIN_RUNNING_BOOTED:             "booted",
-	libvirt.DOMAIN_RUNNING_MIGRATED:           "migrated",
-	libvirt.DOMAIN_RUNNING_RESTORED:           "restored",
-	libvirt.DOMAIN_RUNNING_FROM_SNAPSHOT:      "from snapshot",
-	libvirt.DOMAIN_RUNNING_UNPAUSED:           "unpaused",
-	libvirt.DOMAIN_RUNNING_MIGRATION_CANCELED: "migration canceled",
-	libvirt.DOMAIN_RUNNING_SAVE_CANCELED:      "save canceled",
-	libvirt.DOMAIN_RUNNING_WAKEUP:             "wakeup",
-	libvirt.DOMAIN_RUNNING_CRASHED:            reasonCrashed,
-}
 
 var pausedReasons = map[libvirt.DomainPausedReason]string{
 	libvirt.DOMAIN_PAUSED_USER:          "user",

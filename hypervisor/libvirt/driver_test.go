@@ -1,0 +1,208 @@
+//go:build libvirt_dlopen
+
+package libvirt
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sync/errgroup"
+
+	"gateway/hypervisor"
+	"gateway/resources"
+	"gateway/test/libvirtd"
+)
+
+// opened connects to a URI for the length of a test.
+func opened(t *testing.T, uri string) *driver {
+	t.Helper()
+
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+
+	d, err := Open(ctx, uri, gatewayID)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, d.Close()) })
+
+	return d.(*driver)
+}
+
+// small returns the spec of a small domain.
+func small(vm string) hypervisor.DomainSpec {
+	return hypervisor.DomainSpec{
+		Name: vm, VM: vm, UUID: hypervisor.DomainUUID(gatewayID, vm), Revision: 1,
+		CPUs: 1, Memory: 64 * resources.MiB, Firmware: "bios", Graphics: "none",
+	}
+}
+
+func defined(t *testing.T, d *driver, spec hypervisor.DomainSpec) {
+	t.Helper()
+
+	_, err := d.DefineDomain(t.Context(), spec)
+	require.NoError(t, err)
+}
+
+func TestCaseV64AHungDaemonIsFoundAndADomainIsLeftAlone(t *testing.T) {
+	daemon := libvirtd.New(t, libvirtd.Options{})
+	d := opened(t, daemon.TestURI())
+	spec := small("v64")
+	defined(t, d, spec)
+	require.NoError(t, d.StartDomain(t.Context(), spec.UUID, false))
+
+	ended := make(chan error, 1)
+	ready := make(chan struct{})
+
+	go func() {
+		ended <- d.Events(t.Context(), func() { close(ready) }, func(hypervisor.Event) {})
+	}()
+	<-ready
+
+	require.NoError(t, daemon.Stop())
+	t.Cleanup(func() { require.NoError(t, daemon.Cont()) })
+
+	began := time.Now()
+	ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
+	_, err := d.Domain(ctx, spec.UUID)
+	cancel()
+	require.ErrorIs(t, err, hypervisor.ErrUnreachable)
+	require.NotErrorIs(t, err, hypervisor.ErrConnectionLost, "the daemon may still come back")
+	require.Less(t, time.Since(began), 5*time.Second, "a call ends with its deadline")
+
+	ctx, cancel = context.WithTimeout(t.Context(), 500*time.Millisecond)
+	require.ErrorIs(t, d.Pause(ctx, spec.UUID), hypervisor.ErrUnreachable)
+	cancel()
+	require.ErrorIs(t, d.ForceOff(t.Context(), spec.UUID), hypervisor.ErrBusy, "a domain with a call that was not answered is set aside")
+
+	select {
+	case err := <-ended:
+		require.ErrorIs(t, err, hypervisor.ErrConnectionLost)
+	case <-time.After(40 * time.Second):
+		require.Fail(t, "the keepalive never found out")
+	}
+
+	_, err = d.Domains(t.Context())
+	require.ErrorIs(t, err, hypervisor.ErrConnectionLost)
+
+	began = time.Now()
+	require.NoError(t, d.Close())
+	require.Less(t, time.Since(began), 2*closeGrace, "closing does not wait for a daemon that hangs")
+}
+
+func TestCaseV64RunningDomainsSurviveTheDaemon(t *testing.T) {
+	daemon := libvirtd.New(t, libvirtd.Options{})
+	spec := small("v64-qemu")
+
+	before := opened(t, daemon.URI())
+	defined(t, before, spec)
+	require.NoError(t, before.StartDomain(t.Context(), spec.UUID, true))
+
+	seen, err := before.Domain(t.Context(), spec.UUID)
+	require.NoError(t, err)
+
+	require.NoError(t, daemon.Restart(t.Context()))
+	require.Eventually(t, before.isLost, 10*time.Second, 10*time.Millisecond)
+
+	_, err = before.Domain(t.Context(), spec.UUID)
+	require.ErrorIs(t, err, hypervisor.ErrConnectionLost)
+
+	after, err := opened(t, daemon.URI()).Domain(t.Context(), spec.UUID)
+	require.NoError(t, err)
+	require.Equal(t, seen.State, after.State)
+	require.Equal(t, seen.Spec, after.Spec)
+}
+
+func TestCaseV80EverythingOfADomainGoesWithIt(t *testing.T) {
+	daemon := libvirtd.New(t, libvirtd.Options{})
+	d := opened(t, daemon.URI())
+
+	path, _, err := d.EnsureVolume(t.Context(), hypervisor.VolumeSpec{Name: "v80.root.qcow2", Size: 16 * resources.MiB})
+	require.NoError(t, err)
+
+	spec := small("v80")
+	spec.Firmware = "uefi"
+	spec.Memory = 128 * resources.MiB
+	spec.Disks = []hypervisor.DomainDisk{{Name: "root", Path: path, Format: "qcow2"}}
+	defined(t, d, spec)
+
+	for _, args := range [][]string{
+		{"autostart", "v80"},
+		{"start", "v80"},
+		{"managedsave", "v80"},
+	} {
+		_, err := daemon.Virsh(args...)
+		require.NoError(t, err)
+	}
+
+	nvram := daemon.Path("/var/lib/libvirt/qemu/nvram/v80_VARS.fd")
+	require.FileExists(t, nvram)
+
+	seen, err := d.Domain(t.Context(), spec.UUID)
+	require.NoError(t, err)
+	require.True(t, seen.Autostart)
+	require.Equal(t, "saved", seen.Reason)
+
+	// A snapshot's metadata without a snapshot: QEMU can't keep one of a UEFI domain inside the disk.
+	snapshot := filepath.Join(t.TempDir(), "snapshot.xml")
+	require.NoError(t, os.WriteFile(snapshot, []byte("<domainsnapshot><name>s</name><disks><disk name='vda' snapshot='external'/></disks></domainsnapshot>"), 0o600))
+	_, err = daemon.Virsh("snapshot-create", "v80", snapshot, "--disk-only")
+	require.NoError(t, err)
+
+	for range 2 {
+		require.NoError(t, d.UndefineDomain(t.Context(), spec.UUID))
+	}
+
+	_, err = d.Domain(t.Context(), spec.UUID)
+	require.ErrorIs(t, err, hypervisor.ErrNotFound)
+	require.NoFileExists(t, nvram)
+	require.NoFileExists(t, daemon.Path("/var/lib/libvirt/qemu/save/v80.save"))
+	require.NoFileExists(t, daemon.Path("/etc/libvirt/qemu/autostart/v80.xml"))
+
+	for range 2 {
+		require.NoError(t, d.RemoveVolume(t.Context(), "v80.root.qcow2"))
+	}
+
+	require.NoFileExists(t, daemon.Path(path))
+}
+
+func TestAListOfTenThousandDomainsTakesSeconds(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes a minute")
+	}
+
+	const many = 10_000
+
+	daemon := libvirtd.New(t, libvirtd.Options{})
+	d := opened(t, daemon.TestURI())
+
+	began := time.Now()
+	group, ctx := errgroup.WithContext(t.Context())
+	group.SetLimit(8)
+
+	for i := range many {
+		group.Go(func() error {
+			spec := small(fmt.Sprintf("many-%d", i))
+			_, err := d.DefineDomain(ctx, spec)
+			if err == nil && i%2 == 0 {
+				err = d.StartDomain(ctx, spec.UUID, false)
+			}
+
+			return err
+		})
+	}
+
+	require.NoError(t, group.Wait())
+	t.Logf("%d domains defined, half of them started: %s", many, time.Since(began))
+
+	began = time.Now()
+	all, err := d.Domains(t.Context())
+	took := time.Since(began)
+	require.NoError(t, err)
+	require.Len(t, all, many+1)
+	t.Logf("listed: %s", took)
+	require.Less(t, took, 15*time.Second)
+}
