@@ -2,6 +2,7 @@ package hypervisor
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"time"
@@ -10,12 +11,17 @@ import (
 )
 
 const (
-	// openTimeout is how long a connection may take: ssh to a host that is asleep, say.
-	openTimeout = 20 * time.Second
+	// openTimeout is how long a connection may take: ssh to a host that is asleep, or a daemon that was just started on a
+	// busy machine and asks each of its emulators first what it can do.
+	openTimeout = 45 * time.Second
 	// maxOpeners is how many attempts of one host may hang at once, where the opener does not heed its context.
 	maxOpeners = 3
 	// pingInterval is how often a connection is asked whether it still is one.
 	pingInterval = 10 * time.Second
+	// maxMissed is how many of these questions in a row may go without an answer: a daemon that is busy for a moment is
+	// not gone, and connecting again would only add to what it has to do. One that is gone is found by its closed
+	// connection or its keepalive, which do not wait for this.
+	maxMissed = 2
 	// The wait between attempts doubles from minBackoff to maxBackoff, and up to a fifth is added, so that hosts that went
 	// together do not come back together: 1 s to 30 s in all.
 	minBackoff = time.Second
@@ -126,7 +132,7 @@ func (c *connection) watch(g *guarded) error {
 	ticker := time.NewTicker(pingInterval)
 	defer ticker.Stop()
 
-	for {
+	for missed := 0; ; {
 		select {
 		case <-c.ctx.Done():
 			return nil
@@ -134,10 +140,15 @@ func (c *connection) watch(g *guarded) error {
 			return err
 		case <-ticker.C:
 			info, err := g.Info(c.ctx)
+			if missed++; err != nil && missed < maxMissed && errors.Is(err, ErrUnreachable) && !errors.Is(err, ErrConnectionLost) {
+				continue
+			}
+
 			if err != nil {
 				return err
 			}
 
+			missed = 0
 			c.refresh(info)
 		}
 	}
