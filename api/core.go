@@ -80,14 +80,9 @@ func (o *Operations) Apply(ctx context.Context, c Caller, file string, documents
 			Object: d.Resource, Origin: c.Origin, Cause: c.ID, Rule: c.Rule, ExpectRevision: d.ExpectRevision, DryRun: dryRun,
 		})
 
+		// What became of an object that was refused is in its outcome.
 		if refused, ok := errors.AsType[*store.AdmissionError](err); ok {
-			done = resources.AppliedObject{
-				Kind: d.Kind.Name, Name: d.Resource.Metadata().ID(), Outcome: resources.OutcomeRefused,
-				Message: fmt.Sprintf("%s:%d: %s", d.File, d.Line, refused.Error()), Revision: refused.Revision,
-			}
-			if refused.Reason == resources.ReasonConflict {
-				done.Outcome = resources.OutcomeConflict
-			}
+			done.Revision = refused.Revision
 		} else if err != nil {
 			return answer, err
 		}
