@@ -13,6 +13,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
 
 	"gateway/broker"
 	"gateway/config"
@@ -147,4 +148,49 @@ func TestASecondGatewayCanNotTakeAClaimedPrefix(t *testing.T) {
 
 	_, err = broker.TakeClaim(t.Context(), js, names, "two", zap.NewNop())
 	require.NoError(t, err, "a claim that was given up is free")
+}
+
+func TestWhatAPayloadAsksToPublishToIsNeitherOursNorTheServers(t *testing.T) {
+	names := broker.Names{Prefix: "gateway"}
+
+	for _, subject := range []string{
+		"gateway.vm.a.status", "$JS.API.STREAM.DELETE.GATEWAY_EVENTS", "$KV.gateway-vm-status.web-1", "_INBOX.a.b", "*.x", "a..b", "",
+	} {
+		require.Error(t, names.ValidatePublish(subject), "%q", subject)
+	}
+
+	require.NoError(t, names.ValidatePublish("deploys.seen"))
+	require.NoError(t, names.ValidatePublish("gateway2.x"))
+}
+
+func TestAServerThatCanNotStartSaysWhy(t *testing.T) {
+	dir := t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "nats"), []byte("a file"), 0o600))
+
+	_, err := broker.StartEmbedded(broker.EmbeddedOptions{Listen: "127.0.0.1:0", DataDir: dir})
+	require.ErrorContains(t, err, "storage directory is not a directory")
+}
+
+// TestATokenMayBeRotatedOnTheServerFirst: the client library closes a connection for good after two refusals in a row,
+// unless it is told otherwise.
+func TestATokenMayBeRotatedOnTheServerFirst(t *testing.T) {
+	dir := t.TempDir()
+	ours, theirs := filepath.Join(dir, "ours"), filepath.Join(dir, "theirs")
+	require.NoError(t, os.WriteFile(ours, []byte("old"), 0o600))
+	require.NoError(t, os.WriteFile(theirs, []byte("new"), 0o600))
+
+	embedded, err := broker.StartEmbedded(broker.EmbeddedOptions{Listen: "127.0.0.1:0", DataDir: dir, TokenFile: theirs})
+	require.NoError(t, err)
+	t.Cleanup(embedded.Stop)
+
+	core, logs := observer.New(zap.WarnLevel)
+	connection, err := broker.Connect(config.NATS{URL: embedded.URL(), TokenFile: ours}, nil, zap.New(core))
+	require.NoError(t, err)
+	t.Cleanup(connection.Close)
+
+	require.Never(t, func() bool { return connection.IsClosed() || connection.IsConnected() }, 5*time.Second, 100*time.Millisecond)
+	require.LessOrEqual(t, logs.Len(), 5, "refusals are logged now and then")
+
+	require.NoError(t, os.WriteFile(ours, []byte("new"), 0o600))
+	require.Eventually(t, connection.IsConnected, 10*time.Second, 10*time.Millisecond)
 }

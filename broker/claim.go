@@ -1,6 +1,7 @@
 package broker
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -45,8 +46,14 @@ type Claim struct {
 // TakeClaim claims the prefix for the gateway of this id. It returns ErrClaimed, with who holds it, where another living
 // gateway does; the own id retakes it at once.
 func TakeClaim(ctx context.Context, js jetstream.JetStream, names Names, id string, logger *zap.Logger) (*Claim, error) {
+	return takeClaim(ctx, js, names, id, claimLease, logger)
+}
+
+func takeClaim(
+	ctx context.Context, js jetstream.JetStream, names Names, id string, lease time.Duration, logger *zap.Logger,
+) (*Claim, error) {
 	kv, err := js.CreateOrUpdateKeyValue(ctx, jetstream.KeyValueConfig{
-		Bucket: names.ClaimBucket(), TTL: claimLease, History: 1, Description: "which gateway publishes under " + names.Prefix,
+		Bucket: names.ClaimBucket(), TTL: lease, History: 1, Description: "which gateway publishes under " + names.Prefix,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("error making the bucket %s: %w", names.ClaimBucket(), err)
@@ -64,10 +71,13 @@ func TakeClaim(ctx context.Context, js jetstream.JetStream, names Names, id stri
 
 	c := &Claim{kv: kv, value: value, prefix: names.Prefix, logger: logger}
 
-	return c, c.take(ctx, id)
+	retake := func(holder owner, _ []byte) bool { return holder.ID == id }
+
+	return c, c.take(ctx, retake)
 }
 
-func (c *Claim) take(ctx context.Context, id string) error {
+// take makes the claim, or takes over one that mine says is ours.
+func (c *Claim) take(ctx context.Context, mine func(holder owner, value []byte) bool) error {
 	revision, err := c.kv.Create(ctx, claimKey, c.value)
 
 	if errors.Is(err, jetstream.ErrKeyExists) {
@@ -77,7 +87,7 @@ func (c *Claim) take(ctx context.Context, id string) error {
 		}
 
 		var holder owner
-		if json.Unmarshal(entry.Value(), &holder) != nil || holder.ID != id {
+		if json.Unmarshal(entry.Value(), &holder) != nil || !mine(holder, entry.Value()) {
 			return fmt.Errorf("%w: %q is used by gateway %s on %s (pid %d) since %s; choose another nats.prefix",
 				ErrClaimed, c.prefix, holder.ID, holder.Host, holder.PID, holder.Since.Format(time.RFC3339))
 		}
@@ -96,10 +106,15 @@ func (c *Claim) take(ctx context.Context, id string) error {
 	return nil
 }
 
-// Keep renews the claim until ctx ends, and then gives it up. It returns ErrClaimed if another gateway took it, which can
-// only be after the connection was away for longer than the lease.
+// Keep renews the claim until ctx ends, and then gives it up. It returns ErrClaimed if somebody else took it: another
+// gateway, after the connection was away for longer than the lease, or a second process of this id (a copied data
+// directory), of which the older one ends.
 func (c *Claim) Keep(ctx context.Context, id string) error {
-	ticker := time.NewTicker(claimRenewal)
+	return c.keep(ctx, id, claimRenewal)
+}
+
+func (c *Claim) keep(ctx context.Context, id string, renewal time.Duration) error {
+	ticker := time.NewTicker(renewal)
 	defer ticker.Stop()
 
 	for {
@@ -130,7 +145,9 @@ func (c *Claim) renew(ctx context.Context, id string) error {
 	next, err := c.kv.Update(limited, claimKey, c.value, revision)
 	if err != nil {
 		// Expired, or an update whose answer was lost: claim anew.
-		return c.take(limited, id)
+		return c.take(limited, func(holder owner, value []byte) bool {
+			return holder.ID == id && bytes.Equal(value, c.value)
+		})
 	}
 
 	c.mu.Lock()

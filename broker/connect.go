@@ -2,6 +2,7 @@ package broker
 
 import (
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -31,14 +32,9 @@ func Connect(cfg config.NATS, embedded *Embedded, logger *zap.Logger) (*nats.Con
 		nats.ReconnectBufSize(-1),
 		nats.DisconnectErrHandler(func(_ *nats.Conn, err error) { log.Warn("disconnected", zap.Error(err)) }),
 		nats.ReconnectHandler(func(c *nats.Conn) { log.Info("reconnected", zap.String("url", c.ConnectedUrlRedacted())) }),
-		nats.ErrorHandler(func(_ *nats.Conn, s *nats.Subscription, err error) {
-			subject := ""
-			if s != nil {
-				subject = s.Subject
-			}
-
-			log.Warn("asynchronous error", zap.String("subject", subject), zap.Error(err))
-		}),
+		// Two refusals in a row would close the connection for good; a token may be rotated on the server first.
+		nats.IgnoreAuthErrorAbort(),
+		nats.ErrorHandler(asynchronous(log)),
 	}
 
 	url, more, err := target(cfg, embedded)
@@ -52,6 +48,33 @@ func Connect(cfg config.NATS, embedded *Embedded, logger *zap.Logger) (*nats.Con
 	}
 
 	return connection, nil
+}
+
+// logEvery bounds the lines about asynchronous errors: a subscription that overflows has thousands of them in a second.
+const logEvery = 10 * time.Second
+
+// asynchronous logs what no call returns, at most one line in logEvery.
+func asynchronous(log *zap.Logger) nats.ErrHandler {
+	var (
+		next    atomic.Int64
+		skipped atomic.Int64
+	)
+
+	return func(_ *nats.Conn, s *nats.Subscription, err error) {
+		now, due := time.Now().UnixNano(), next.Load()
+		if now < due || !next.CompareAndSwap(due, now+int64(logEvery)) {
+			skipped.Add(1)
+
+			return
+		}
+
+		subject := ""
+		if s != nil {
+			subject = s.Subject
+		}
+
+		log.Warn("asynchronous error", zap.String("subject", subject), zap.Int64("not logged before", skipped.Swap(0)), zap.Error(err))
+	}
 }
 
 // target returns the URL and what is needed to be let in.

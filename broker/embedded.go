@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -32,6 +33,7 @@ const (
 	embeddedMaxStore  = 8 << 30
 	embeddedMaxMemory = 256 << 20
 	embeddedReady     = 10 * time.Second
+	readyStep         = 100 * time.Millisecond
 )
 
 // Embedded is a running NATS server.
@@ -63,7 +65,7 @@ func StartEmbedded(o EmbeddedOptions) (*Embedded, error) {
 		ServerName: "gateway", Host: host, Port: port, NoSigs: true,
 		JetStream: true, StoreDir: filepath.Join(o.DataDir, "nats"),
 		JetStreamMaxStore: embeddedMaxStore, JetStreamMaxMemory: embeddedMaxMemory,
-		MaxPayload: 1 << 20, NoLog: o.Logger == nil,
+		MaxPayload: 1 << 20,
 	}
 
 	if o.TokenFile != "" {
@@ -77,20 +79,37 @@ func StartEmbedded(o EmbeddedOptions) (*Embedded, error) {
 		return nil, fmt.Errorf("error configuring the embedded NATS server: %w", err)
 	}
 
+	log := &logger{log: zap.NewNop().Sugar()}
 	if o.Logger != nil {
-		s.SetLoggerV2(&logger{log: o.Logger.Named("nats").Sugar()}, false, false, false)
+		log.log = o.Logger.Named("nats").Sugar()
 	}
 
+	s.SetLoggerV2(log, false, false, false)
 	s.Start()
 
-	if !s.ReadyForConnections(embeddedReady) {
+	if !ready(s, log) {
 		s.Shutdown()
 		s.WaitForShutdown()
 
-		return nil, fmt.Errorf("the embedded NATS server did not start within %s", embeddedReady)
+		return nil, fmt.Errorf("the embedded NATS server did not start: %s", log.reason())
 	}
 
 	return &Embedded{server: s, open: options.Authorization == ""}, nil
+}
+
+// ready waits until the server takes connections, has given up, or embeddedReady is over.
+func ready(s *server.Server, log *logger) bool {
+	for end := time.Now().Add(embeddedReady); time.Now().Before(end); {
+		if s.ReadyForConnections(readyStep) {
+			return true
+		}
+
+		if log.fatal.Load() != nil {
+			return false
+		}
+	}
+
+	return false
 }
 
 // URL is where clients find the server.
@@ -133,12 +152,30 @@ func readToken(path string) (string, error) {
 	return token, nil
 }
 
-// logger hands the server's log to the gateway's. Fatalf does not exit: the caller sees that the server is not ready.
-type logger struct{ log *zap.SugaredLogger }
+// logger hands the server's log to the gateway's. Fatalf does not exit: the caller sees that the server is not ready, and
+// finds the reason in fatal.
+type logger struct {
+	log   *zap.SugaredLogger
+	fatal atomic.Pointer[string]
+}
+
+// reason is why the server did not start.
+func (l *logger) reason() string {
+	if text := l.fatal.Load(); text != nil {
+		return *text
+	}
+
+	return "it takes longer than " + embeddedReady.String()
+}
+
+func (l *logger) Fatalf(format string, v ...any) {
+	text := fmt.Sprintf(format, v...)
+	l.fatal.CompareAndSwap(nil, &text)
+	l.log.Error(text)
+}
 
 func (l *logger) Noticef(format string, v ...any) { l.log.Debugf(format, v...) }
 func (l *logger) Warnf(format string, v ...any)   { l.log.Warnf(format, v...) }
-func (l *logger) Fatalf(format string, v ...any)  { l.log.Errorf(format, v...) }
 func (l *logger) Errorf(format string, v ...any)  { l.log.Errorf(format, v...) }
 func (l *logger) Debugf(format string, v ...any)  { l.log.Debugf(format, v...) }
 func (l *logger) Tracef(format string, v ...any)  { l.log.Debugf(format, v...) }

@@ -3,6 +3,7 @@ package broker
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"fmt"
 	"strings"
 	"time"
 
@@ -36,6 +37,23 @@ func (n Names) Owns(subject string) bool {
 	first, _, _ := strings.Cut(subject, ".")
 
 	return first == n.Prefix || first == "*" || first == ">"
+}
+
+// ValidatePublish checks a subject that a document or a payload asks to publish to: beside what ValidateSubject asks for, it
+// is neither the gateway's own nor the server's ($JS.API.STREAM.DELETE.… would be a message too) nor a reply's.
+func (n Names) ValidatePublish(subject string) error {
+	if err := ValidateSubject(subject, false); err != nil {
+		return err
+	}
+
+	switch {
+	case n.Owns(subject):
+		return fmt.Errorf("the subject %q is the gateway's own", subject)
+	case strings.HasPrefix(subject, "$"), strings.HasPrefix(subject, "_INBOX."):
+		return fmt.Errorf("the subject %q belongs to the NATS server", subject)
+	}
+
+	return nil
 }
 
 // StatusStream, EventStream and DeadStream are the names of the streams.
