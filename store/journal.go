@@ -235,6 +235,10 @@ func (j *journal) Query(ctx context.Context, q Query) ([]Entry, error) {
 				return false, nil
 			}
 
+			if q.Before > 0 && number >= q.Before {
+				return true, nil
+			}
+
 			chosen, err := q.matchesEncoded(number, encoded, oldest)
 			if err != nil || taken[number] || !chosen {
 				return err == nil, err

@@ -185,7 +185,7 @@ func (q *Query) matches(e *Entry) bool {
 		(q.Name == "" || q.Name == e.Name) &&
 		(q.EventID == "" || q.EventID == e.EventID) &&
 		(q.Object == "" || q.Object == e.Object) &&
-		e.Number > q.After &&
+		e.Number > q.After && (q.Before == 0 || e.Number < q.Before) &&
 		(q.Since.IsZero() || !e.Time.Before(q.Since))
 }
 

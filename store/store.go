@@ -77,9 +77,9 @@ type Query struct {
 	Name    string
 	EventID string
 	Object  string
-	// After returns only entries with a greater number.
-	After uint64
-	Since time.Time
+	// After returns only entries with a greater number, Before, unless 0, only those with a smaller one.
+	After, Before uint64
+	Since         time.Time
 	// Limit is the number of the newest entries that are returned, 0: 1000.
 	Limit int
 }

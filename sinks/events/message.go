@@ -3,7 +3,10 @@ package events
 import (
 	"encoding/json"
 	"fmt"
+	"mime"
+	"net/url"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -23,24 +26,41 @@ const (
 
 // cloudEvent is CloudEvents 1.0 in structured mode. What the gateway adds are extension attributes.
 type cloudEvent struct {
-	SpecVersion     string          `json:"specversion"`
-	ID              string          `json:"id"`
-	Source          string          `json:"source"`
-	Type            string          `json:"type"`
-	Subject         string          `json:"subject,omitempty"`
-	Time            time.Time       `json:"time"`
-	DataContentType string          `json:"datacontenttype,omitempty"`
-	GatewaySource   string          `json:"gatewaysource"`
-	GatewayName     string          `json:"gatewayname"`
-	Digest          string          `json:"gatewaydigest,omitempty"`
-	Bytes           int64           `json:"gatewaybytes"`
-	Hops            int             `json:"gatewayhops"`
-	Data            json.RawMessage `json:"data,omitempty"`
-	DataBase64      []byte          `json:"data_base64,omitempty"`
+	SpecVersion     string    `json:"specversion"`
+	ID              string    `json:"id"`
+	Source          string    `json:"source"`
+	Type            string    `json:"type"`
+	Subject         string    `json:"subject,omitempty"`
+	Time            time.Time `json:"time"`
+	DataContentType string    `json:"datacontenttype,omitempty"`
+	GatewaySource   string    `json:"gatewaysource"`
+	GatewayName     string    `json:"gatewayname"`
+	Digest          string    `json:"gatewaydigest,omitempty"`
+	Bytes           int64     `json:"gatewaybytes"`
+	Hops            int       `json:"gatewayhops"`
+	// Cut says that the data is longer than what the journal keeps, and therefore not here.
+	Cut        bool            `json:"gatewaycut,omitempty"`
+	Data       json.RawMessage `json:"data,omitempty"`
+	DataBase64 []byte          `json:"data_base64,omitempty"`
+}
+
+// messageID is the Nats-Msg-Id of an entry: the same for each attempt, another one for each entry.
+func messageID(e *store.Entry) string {
+	return e.EventID + "/" + strconv.FormatUint(e.Number, 10)
+}
+
+// isFull reports whether the data is published too: where the declaration says so, and of a dead letter that came over NATS,
+// which has its data there already. Other dead letters are what senders wanted to apply, which can hold secrets.
+func isFull(e *store.Entry, a *resources.EventAttributes) bool {
+	if e.Class == store.ClassDead && e.Source != resources.SourceSubscription {
+		return false
+	}
+
+	return a.Publish == "full"
 }
 
 // encode makes the message of an entry.
-func encode(names broker.Names, gateway string, e store.Entry) (*nats.Msg, error) {
+func encode(names broker.Names, gateway string, e *store.Entry, withData bool) (*nats.Msg, error) {
 	var a resources.EventAttributes
 
 	if len(e.Attributes) > 0 {
@@ -56,7 +76,10 @@ func encode(names broker.Names, gateway string, e store.Entry) (*nats.Msg, error
 	}
 
 	if event.Source == "" {
-		event.Source = "/gateway/" + gateway + "/" + e.Source + "/" + broker.EncodeToken(e.Name)
+		event.Source = "/gateway/" + gateway + "/" + url.PathEscape(e.Source)
+		if e.Name != "" {
+			event.Source += "/" + broker.EncodeToken(e.Name)
+		}
 	}
 
 	if event.Type == "" {
@@ -67,15 +90,9 @@ func encode(names broker.Names, gateway string, e store.Entry) (*nats.Msg, error
 		event.Time = e.Time.UTC()
 	}
 
-	if a.Publish == "full" {
-		if json.Valid(e.Data) {
-			event.Data = e.Data
-		} else {
-			event.DataBase64 = e.Data
-		}
-	} else {
-		event.DataContentType = ""
-	}
+	full := isFull(e, &a)
+	event.setData(e, full && withData)
+	event.Cut = event.Cut || full && !withData
 
 	data, err := json.Marshal(event)
 	if err != nil {
@@ -83,18 +100,39 @@ func encode(names broker.Names, gateway string, e store.Entry) (*nats.Msg, error
 	}
 
 	msg := &nats.Msg{Subject: names.Event(e.Source, e.Name), Data: data, Header: nats.Header{
-		headerMessageID:   {e.EventID},
+		headerMessageID:   {messageID(e)},
 		headerContentType: {"application/cloudevents+json"},
 		headerJournal:     {strconv.FormatUint(e.Number, 10)},
+		broker.HeaderHops: {strconv.Itoa(event.Hops)},
 	}}
 
 	if e.Class == store.ClassDead {
 		msg.Subject = names.Dead(e.Source, e.Name)
-		msg.Header[headerMessageID] = []string{e.EventID + "/dead/" + strconv.FormatUint(e.Number, 10)}
 		msg.Header[headerReason] = []string{oneLine(e.Reason + ": " + e.Message)}
 	}
 
 	return msg, nil
+}
+
+// setData sets the data as the JSON format of CloudEvents has it: JSON as it is, everything else in base64.
+func (c *cloudEvent) setData(e *store.Entry, full bool) {
+	switch {
+	case !full:
+		c.DataContentType = ""
+	case int64(len(e.Data)) < c.Bytes:
+		c.DataContentType, c.Cut = "", c.Bytes > 0 && len(e.Data) > 0
+	case isJSON(c.DataContentType) && json.Valid(e.Data):
+		c.Data = e.Data
+	default:
+		c.DataBase64 = e.Data
+	}
+}
+
+// isJSON reports whether data of a type may stand as JSON in an event. Without a type it is JSON.
+func isJSON(contentType string) bool {
+	mediaType, _, err := mime.ParseMediaType(contentType)
+
+	return contentType == "" || err == nil && (strings.HasSuffix(mediaType, "/json") || strings.HasSuffix(mediaType, "+json"))
 }
 
 // maxReason bounds the header with the reason.

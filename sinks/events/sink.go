@@ -2,7 +2,6 @@ package events
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"strconv"
@@ -35,9 +34,12 @@ type Options struct {
 	Metrics   *sinks.SinkMetrics
 }
 
-// Limits: a batch of 256 messages of at most 64 KiB of data is 16 MiB in flight.
+// Limits. A page is what is read from the journal at once: 512 entries of at most 64 KiB of data and as much of attributes
+// are 64 MiB; the usual ones are one. A batch is what is in flight.
 const (
+	pageSize   = 512
 	batchSize  = 256
+	wholeStep  = 1 << 40
 	ackTimeout = 10 * time.Second
 	minBackoff = 200 * time.Millisecond
 	maxBackoff = 10 * time.Second
@@ -47,12 +49,15 @@ const (
 type Sink struct {
 	Options
 
-	// cursor is the number of the last entry that was acknowledged. It is owned by Run's goroutine.
+	// The following are owned by Run's goroutine.
+	// cursor is the number of the last entry that was acknowledged, or has nothing to publish.
 	cursor uint64
+	// step is how far a page reaches behind the cursor.
+	step uint64
 }
 
 // New returns a sink; Run does the work.
-func New(o Options) *Sink { return &Sink{Options: o} }
+func New(o Options) *Sink { return &Sink{Options: o, step: wholeStep} }
 
 // Run publishes until ctx ends.
 func (s *Sink) Run(ctx context.Context) error {
@@ -71,9 +76,11 @@ func (s *Sink) Run(ctx context.Context) error {
 	}
 }
 
-// retry repeats fn with a pause that doubles, until it succeeds or ctx ends.
+// retry repeats fn with a pause that doubles while nothing gets through, until it succeeds or ctx ends.
 func (s *Sink) retry(ctx context.Context, fn func(context.Context) error) error {
 	for failures := 0; ; failures++ {
+		before := s.cursor
+
 		err := fn(ctx)
 		if err == nil {
 			return nil
@@ -89,6 +96,10 @@ func (s *Sink) retry(ctx context.Context, fn func(context.Context) error) error 
 			s.Logger.Warn("events could not be published; they are tried again", zap.Error(err))
 		}
 
+		if s.cursor != before {
+			failures = 0
+		}
+
 		wait := min(minBackoff<<min(failures, 10), maxBackoff)
 
 		select {
@@ -99,9 +110,11 @@ func (s *Sink) retry(ctx context.Context, fn func(context.Context) error) error 
 	}
 }
 
-// findCursor reads from the streams how far publishing came. A number that the journal does not have is of a data
+// findCursor reads from the streams how far publishing came. A message whose entry the journal does not have is of a data
 // directory that is gone: publishing starts at the oldest entry.
 func (s *Sink) findCursor(ctx context.Context) error {
+	cursor := uint64(0)
+
 	for stream, filter := range map[string]string{
 		s.Names.EventStream(): s.Names.Prefix + ".event.>",
 		s.Names.DeadStream():  s.Names.Prefix + ".dead.>",
@@ -111,19 +124,22 @@ func (s *Sink) findCursor(ctx context.Context) error {
 			return fmt.Errorf("error reading the last message of %s: %w", stream, err)
 		}
 
-		if number, err := strconv.ParseUint(header.Get(headerJournal), 10, 64); err == nil {
-			s.cursor = max(s.cursor, number)
+		number, err := strconv.ParseUint(header.Get(headerJournal), 10, 64)
+		if err != nil || number == 0 {
+			continue
+		}
+
+		entries, err := s.Journal.Query(ctx, store.Query{After: number - 1, Before: number + 1, Limit: 1})
+		if err != nil {
+			return fmt.Errorf("error reading the journal: %w", err)
+		}
+
+		if len(entries) == 1 && messageID(&entries[0]) == header.Get(headerMessageID) {
+			cursor = max(cursor, number)
 		}
 	}
 
-	newest, err := s.Journal.Query(ctx, store.Query{Limit: 1})
-	if err != nil {
-		return fmt.Errorf("error reading the journal: %w", err)
-	}
-
-	if len(newest) == 0 || newest[len(newest)-1].Number < s.cursor {
-		s.cursor = 0
-	}
+	s.cursor = cursor
 
 	return nil
 }
@@ -131,79 +147,68 @@ func (s *Sink) findCursor(ctx context.Context) error {
 // publish sends all entries after the cursor.
 func (s *Sink) publish(ctx context.Context) error {
 	for {
-		// Oldest first: Query returns the newest of what is chosen, so the limit is the journal's own.
-		entries, err := s.Journal.Query(ctx, store.Query{
-			Classes: []store.Class{store.ClassEvent, store.ClassDead}, After: s.cursor, Limit: journalLimit,
-		})
+		newest, err := s.Journal.Query(ctx, store.Query{Limit: 1})
 		if err != nil {
 			return fmt.Errorf("error reading the journal: %w", err)
 		}
 
-		s.Metrics.Lag.Set(float64(len(entries)))
+		if len(newest) == 0 || newest[0].Number <= s.cursor {
+			s.Metrics.Lag.Set(0)
 
-		if len(entries) == 0 {
 			return nil
 		}
 
+		last := newest[0].Number
+		s.Metrics.Lag.Set(float64(last - s.cursor))
+
+		entries, until, err := s.page(ctx, last)
+		if err != nil {
+			return err
+		}
+
 		for len(entries) > 0 {
-			n := min(batchSize, len(entries))
+			n := run(entries)
 			if err := s.publishBatch(ctx, entries[:n]); err != nil {
 				return err
 			}
 
 			entries = entries[n:]
-			s.Metrics.Lag.Set(float64(len(entries)))
 		}
+
+		s.cursor = until // what is between is of classes that nobody is told of
 	}
 }
 
-// journalLimit is more than the journal keeps of all sources together.
-const journalLimit = 1_000_000
+// page returns the oldest entries after the cursor, and the number up to which they are all. The journal answers with the
+// newest ones of what is asked for: where those are too many, fewer numbers are asked for.
+func (s *Sink) page(ctx context.Context, last uint64) (entries []store.Entry, until uint64, err error) {
+	for {
+		until = min(last, s.cursor+s.step)
 
-// publishBatch sends entries and moves the cursor over those that were acknowledged without a gap before them.
-func (s *Sink) publishBatch(ctx context.Context, entries []store.Entry) error {
-	if err := s.Barrier.Barrier(ctx); err != nil {
-		return fmt.Errorf("error waiting for the store: %w", err)
-	}
-
-	futures := make([]jetstream.PubAckFuture, 0, len(entries))
-	sent := make([]store.Entry, 0, len(entries))
-
-	for _, e := range entries {
-		msg, err := encode(s.Names, s.GatewayID, e)
+		entries, err = s.Journal.Query(ctx, store.Query{
+			Classes: []store.Class{store.ClassEvent, store.ClassDead}, After: s.cursor, Before: until + 1, Limit: pageSize,
+		})
 		if err != nil {
-			// It will never be encodable: it must not hold up what comes after it.
-			s.Logger.Error("an event can't be published and is left out", zap.Error(err))
-
-			continue
+			return nil, 0, fmt.Errorf("error reading the journal: %w", err)
 		}
 
-		future, err := s.Stream.PublishMsgAsync(msg)
-		if err != nil {
-			return fmt.Errorf("error publishing event %s: %w", e.EventID, err)
+		if len(entries) < pageSize {
+			s.step = min(2*s.step, wholeStep)
+
+			return entries, until, nil
 		}
 
-		futures, sent = append(futures, future), append(sent, e)
+		s.step = (until - s.cursor) / 2
+	}
+}
+
+// run returns how many of the entries, from the first, are of one stream and fit in a batch. Only when they were
+// acknowledged the next ones are sent: so the newest message of both streams is as far as publishing came.
+func run(entries []store.Entry) int {
+	n := 1
+	for n < min(batchSize, len(entries)) && entries[n].Class == entries[0].Class {
+		n++
 	}
 
-	timeout := time.NewTimer(ackTimeout)
-	defer timeout.Stop()
-
-	for i, future := range futures {
-		select {
-		case <-future.Ok():
-			s.cursor = sent[i].Number
-			s.Metrics.Published.Inc()
-		case err := <-future.Err():
-			return fmt.Errorf("error publishing event %s: %w", sent[i].EventID, err)
-		case <-timeout.C:
-			return errors.New("no acknowledgement within " + ackTimeout.String())
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-	}
-
-	s.cursor = entries[len(entries)-1].Number
-
-	return nil
+	return n
 }
