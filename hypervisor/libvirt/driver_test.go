@@ -206,3 +206,40 @@ func TestAListOfTenThousandDomainsTakesSeconds(t *testing.T) {
 	t.Logf("listed: %s", took)
 	require.Less(t, took, 15*time.Second)
 }
+
+func TestAHostWhoseKVMDoesNotWorkEmulates(t *testing.T) {
+	libvirtd.Need(t)
+
+	info, err := os.Stat("/dev/kvm")
+	if err != nil || info.Mode().Perm()&0o006 != 0 {
+		t.Skip("this machine has no /dev/kvm that is only for root")
+	}
+
+	daemon := libvirtd.New(t, libvirtd.Options{KVM: true, User: "libvirt-qemu"})
+	d := opened(t, daemon.URI())
+
+	if !d.madeOf().KVM {
+		t.Skip("libvirt offers no KVM here")
+	}
+
+	spec := small("kvm")
+	defined(t, d, spec)
+
+	text, err := daemon.Virsh("dumpxml", "kvm", "--inactive")
+	require.NoError(t, err)
+	require.Contains(t, text, "<domain type='kvm'")
+
+	require.NoError(t, d.StartDomain(t.Context(), spec.UUID, false))
+
+	seen, err := d.Domain(t.Context(), spec.UUID)
+	require.NoError(t, err)
+	require.Equal(t, resources.StateRunning, seen.State)
+
+	about, err := d.Info(t.Context())
+	require.NoError(t, err)
+	require.False(t, about.KVM)
+
+	result, err := d.DefineDomain(t.Context(), spec)
+	require.NoError(t, err)
+	require.Equal(t, hypervisor.DefineResult{}, result, "the change of type is no drift")
+}

@@ -2,6 +2,7 @@ package libvirtd
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -24,6 +25,8 @@ import (
 type Options struct {
 	// KVM leaves /dev/kvm as it is. By default it is hidden, so that domains are emulated: slow, but the same everywhere.
 	KVM bool
+	// User is who QEMU runs as; default root.
+	User string
 }
 
 // Daemon is a private libvirtd, with all that it started.
@@ -84,7 +87,7 @@ func Start(ctx context.Context, options Options) (*Daemon, error) {
 }
 
 func (d *Daemon) launch(ctx context.Context, options Options) error {
-	if err := d.configure(); err != nil {
+	if err := d.configure(cmp.Or(options.User, "root")); err != nil {
 		return err
 	}
 
@@ -121,7 +124,7 @@ func (d *Daemon) launch(ctx context.Context, options Options) error {
 }
 
 // configure writes the private /etc/libvirt, and makes the directories that stand for the machine's own.
-func (d *Daemon) configure() error {
+func (d *Daemon) configure(user string) error {
 	for _, m := range mounts {
 		if err := os.MkdirAll(filepath.Join(d.root, m.name), 0o755); err != nil {
 			return err
@@ -134,7 +137,7 @@ func (d *Daemon) configure() error {
 
 	for name, text := range map[string]string{
 		"libvirtd.conf": "auth_unix_rw = \"none\"\nunix_sock_rw_perms = \"0700\"\n",
-		"qemu.conf": "user = \"root\"\ngroup = \"root\"\nsecurity_driver = \"none\"\nnamespaces = []\n" +
+		"qemu.conf": fmt.Sprintf("user = %q\n", user) + "group = \"root\"\nsecurity_driver = \"none\"\nnamespaces = []\n" +
 			"cgroup_controllers = []\nstdio_handler = \"file\"\n",
 		"network.conf": "",
 	} {
