@@ -104,9 +104,11 @@ func (g *Gateway) controllers() ([]controller.Controller, []controller.QControll
 		g.guard(trigger.New(trigger.Options{Journal: journal, Registry: registry})),
 		g.guard(placement.New(placement.Options{Pool: g.pool, GatewayID: id})),
 		g.guard(network.New(network.Options{Pool: g.pool, GatewayID: id, Barrier: g.store, Journal: journal})),
-		g.guard(vm.New(vm.Options{Pool: g.pool, GatewayID: id, Barrier: g.store, Journal: journal, Registry: registry})),
+		g.guard(vm.New(vm.Options{
+			Pool: g.pool, GatewayID: id, Barrier: g.store, Journal: journal, Registry: registry, OnReconcile: g.options.onReconcile,
+		})),
 		g.guard(host.New(host.Options{Pool: g.pool})),
-		g.guard(retention.New(retention.Options{})),
+		g.guard(retention.New(retention.Options{Pacer: g.pacer})),
 	}
 
 	for _, kind := range resources.DeclaredKinds() {

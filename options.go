@@ -17,6 +17,8 @@ type options struct {
 	logger  *zap.Logger
 	version string
 	openers map[string]hypervisor.Opener
+	// onReconcile is called at the start of each reconcile of a VM; nil: nobody is.
+	onReconcile func(vm string)
 }
 
 func defaultOptions() options {
@@ -41,6 +43,9 @@ func WithVersion(version string) Option { return func(o *options) { o.version = 
 func WithOpener(scheme string, opener hypervisor.Opener) Option {
 	return func(o *options) { o.openers[scheme] = opener }
 }
+
+// WithReconcileHook sets what is called at the start of each reconcile of a VM, with its name: to measure. It must not block.
+func WithReconcileHook(hook func(vm string)) Option { return func(o *options) { o.onReconcile = hook } }
 
 // health is the state of one part, for readiness.
 type health struct {

@@ -71,7 +71,10 @@ func (s *supervisor) run(ctx context.Context) error {
 // runtime builds a runtime with new controllers.
 func (s *supervisor) runtime() (*runtime.Runtime, error) {
 	// The runtime logs each successful reconcile at level info, which costs a third of the CPU of a reconcile.
-	quiet := s.logger.WithOptions(zap.IncreaseLevel(zap.WarnLevel))
+	quiet := s.logger
+	if quiet.Core().Enabled(zap.InfoLevel) {
+		quiet = quiet.WithOptions(zap.IncreaseLevel(zap.WarnLevel))
+	}
 
 	rt, err := runtime.NewRuntime(s.state, quiet)
 	if err != nil {
