@@ -66,6 +66,7 @@ func (g *Gateway) runBroker(ctx context.Context) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return claim.Keep(ctx, g.ID()) })
 	group.Go(func() error { return g.checkBroker(ctx, connection, js) })
+	group.Go(func() error { return g.requests().Run(ctx) })
 
 	for _, sink := range g.sinks(connection, js) {
 		group.Go(func() error { return sink.Run(ctx) })

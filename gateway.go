@@ -183,10 +183,7 @@ func (g *Gateway) listen() (err error) {
 		return err
 	}
 
-	g.socket, err = api.ListenSocket(api.SocketOptions{
-		DataDir: g.cfg.DataDir, Store: g.store, Admission: g.admission, Pacer: g.pacer, Logger: g.logger.Named("api"), Version: g.options.version,
-		Documents: g.cfg.Documents,
-	})
+	g.socket, err = api.ListenSocket(g.operations())
 
 	return err
 }

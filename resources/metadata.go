@@ -30,6 +30,8 @@ const (
 	OriginAPI          OriginSource = "api"
 	// OriginTrigger is the origin of what a trigger's `apply` declared.
 	OriginTrigger OriginSource = "trigger"
+	// OriginRequest is the origin of what `PREFIX.request.apply` on NATS declared: NATS does not say who asks.
+	OriginRequest OriginSource = "request"
 )
 
 // Origin is who declared an object, and so who may change it or take it away.
