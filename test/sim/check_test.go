@@ -356,15 +356,26 @@ func (c *check) domainsOn(host string, d hypervisor.Driver) {
 
 // networksOn checks that a host has the networks that its VMs use, with their entries, and no others of ours.
 func (c *check) networksOn(host string, d hypervisor.Driver) {
-	wanted := map[string][]string{}
+	wanted, maybe := map[string][]string{}, map[string]bool{}
 
 	for name, n := range c.networks {
 		if n.TypedSpec().Host != host || c.configs[name] == nil {
 			continue
 		}
 
-		bindings := slices.Concat(n.TypedSpec().Interfaces, n.TypedSpec().Retiring)
-		for _, b := range bindings {
+		for _, b := range n.TypedSpec().Retiring {
+			if !b.Ours {
+				continue
+			}
+
+			maybe[b.LibvirtNetwork+" "+b.MAC+" "+b.Address] = true
+
+			if wanted[b.LibvirtNetwork] == nil {
+				wanted[b.LibvirtNetwork] = []string{} // the network stays, whether with an entry or without
+			}
+		}
+
+		for _, b := range n.TypedSpec().Interfaces {
 			if b.Ours {
 				wanted[b.LibvirtNetwork] = append(wanted[b.LibvirtNetwork], b.MAC+" "+b.Address)
 			}
@@ -394,7 +405,9 @@ func (c *check) networksOn(host string, d hypervisor.Driver) {
 
 		var entries []string
 		for _, e := range n.Hosts {
-			entries = append(entries, e.MAC+" "+e.Address)
+			if entry := e.MAC + " " + e.Address; !maybe[n.Name+" "+entry] || slices.Contains(wanted[n.Name], entry) {
+				entries = append(entries, entry)
+			}
 		}
 
 		slices.Sort(entries)

@@ -191,7 +191,7 @@ func (w *world) calm() {
 
 // restartsQuietly checks that nothing is done to a converged installation, whatever comes to the process.
 func (w *world) restartsQuietly() []string {
-	before := w.sim.Changes()
+	before, ending := w.sim.Changes(), w.overridden()
 
 	if w.rand.IntN(2) == 0 {
 		w.kill()
@@ -203,7 +203,7 @@ func (w *world) restartsQuietly() []string {
 
 	problems := w.eventually(time.Minute, w.problems)
 
-	if after := w.sim.Changes(); fmt.Sprint(before) != fmt.Sprint(after) && len(w.overridden()) == 0 {
+	if after := w.sim.Changes(); fmt.Sprint(before) != fmt.Sprint(after) && len(ending) == 0 {
 		problems = append(problems, fmt.Sprintf("calls changed something: %v, %v", before, after))
 	}
 
