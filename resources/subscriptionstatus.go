@@ -16,11 +16,13 @@ type SubscriptionStatusSpec struct {
 	Counts           SourceCounts `json:"counts" protobuf:"1"`
 	Conditions       []Condition  `json:"conditions,omitempty" protobuf:"2"`
 	ObservedRevision int64        `json:"observedRevision" protobuf:"3"`
+	// Streams are those that may have a consumer of this subscription, which goes when it listens there no longer.
+	Streams []string `json:"streams,omitempty" protobuf:"4"`
 }
 
 // DeepCopy implements typed.DeepCopyable.
 func (s SubscriptionStatusSpec) DeepCopy() SubscriptionStatusSpec {
-	s.Conditions = cloneSlice(s.Conditions)
+	s.Conditions, s.Streams = cloneSlice(s.Conditions), cloneSlice(s.Streams)
 
 	return s
 }

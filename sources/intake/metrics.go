@@ -62,6 +62,13 @@ func (m *Metrics) Refused(source, reason string) {
 	}
 }
 
+// AddRefused counts n events that were not taken in.
+func (m *Metrics) AddRefused(source, reason string, n int) {
+	if m != nil {
+		m.refused.WithLabelValues(source, reason).Add(float64(n))
+	}
+}
+
 // Pending sets how many events of a source have yet to be handled.
 func (m *Metrics) Pending(source string, n int) {
 	if m != nil {

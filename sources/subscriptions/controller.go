@@ -45,9 +45,13 @@ type Controller struct {
 	Options
 
 	pending *intake.Pending
-	// workers by name are owned by Run's goroutine.
-	workers map[string]*worker
+	timing  timing
 	running sync.WaitGroup
+
+	// The following are owned by Run's goroutine: the workers by name, and whether the documents were ever listed: before
+	// that nobody's consumer is one too many.
+	workers map[string]*worker
+	listed  bool
 }
 
 // New returns the controller.
@@ -55,7 +59,7 @@ func New(o Options) *Controller {
 	kind := resources.KindOf(resources.NewMessageEvent("").Metadata())
 
 	return &Controller{
-		Options: o, workers: map[string]*worker{},
+		Options: o, workers: map[string]*worker{}, timing: defaultTiming(),
 		pending: intake.NewPending(o.State, kind, resources.SourceSubscription, o.Metrics, o.Logger),
 	}
 }
@@ -101,6 +105,10 @@ func (c *Controller) Run(ctx context.Context, r controller.Runtime, _ *zap.Logge
 		case <-ticker.C:
 		}
 
+		if !c.listed {
+			continue
+		}
+
 		if err := c.report(ctx, r); err != nil {
 			return err
 		}
@@ -126,25 +134,57 @@ func (c *Controller) update(ctx context.Context, r controller.Runtime) error {
 		}
 	}
 
-	for name, w := range c.workers {
-		if s := declared[name]; s == nil || !w.isOf(s) {
-			w.stop(s == nil || resources.UIDOf(s.Metadata()) != w.uid)
-			delete(c.workers, name)
-		}
-	}
+	replaced := c.stopOthers(declared)
 
 	for name, s := range declared {
-		if c.workers[name] == nil {
-			c.workers[name] = c.start(ctx, s)
+		if c.workers[name] != nil {
+			continue
 		}
+
+		// Noted before there is a consumer, so that none is ever forgotten.
+		if err := c.noteStream(ctx, r, name, s.TypedSpec().Stream); err != nil {
+			return err
+		}
+
+		c.workers[name] = c.start(ctx, s, replaced[name])
 	}
+
+	c.listed = true
 
 	return nil
 }
 
+// stopOthers stops the workers whose documents changed or are gone, all at once. It returns the names whose document is
+// another one now, deleted and declared anew: that one does not go on where its predecessor was.
+func (c *Controller) stopOthers(declared map[string]*resources.Subscription) (replaced map[string]bool) {
+	var stopped []*worker
+
+	replaced = map[string]bool{}
+
+	for name, w := range c.workers {
+		s := declared[name]
+		if s != nil && w.isOf(s) {
+			continue
+		}
+
+		replaced[name] = s != nil && resources.UIDOf(s.Metadata()) != w.uid
+		stopped = append(stopped, w)
+
+		w.cancel()
+		delete(c.workers, name)
+	}
+
+	for _, w := range stopped {
+		<-w.done
+	}
+
+	return replaced
+}
+
 // start starts a worker of a document.
-func (c *Controller) start(ctx context.Context, s *resources.Subscription) *worker {
+func (c *Controller) start(ctx context.Context, s *resources.Subscription, replaces bool) *worker {
 	w := newWorker(c, s)
+	w.replaces = replaces
 	ctx, w.cancel = context.WithCancel(ctx)
 
 	c.running.Go(func() {
@@ -175,22 +215,5 @@ func (c *Controller) report(ctx context.Context, r controller.Runtime) error {
 		}
 	}
 
-	kind := resources.KindOf(resources.NewSubscriptionStatus("").Metadata())
-
-	list, err := r.List(ctx, kind.List())
-	if err != nil {
-		return fmt.Errorf("error listing statuses of subscriptions: %w", err)
-	}
-
-	for _, item := range list.Items {
-		if c.workers[item.Metadata().ID()] != nil {
-			continue
-		}
-
-		if _, err := intake.Drop(ctx, r, item.Metadata()); err != nil {
-			return err
-		}
-	}
-
-	return nil
+	return c.tidy(ctx, r)
 }

@@ -1,22 +1,19 @@
 package subscriptions
 
 import (
-	"context"
-	"encoding/json"
 	"fmt"
 	"mime"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
 
-	"github.com/cosi-project/runtime/pkg/state"
 	"github.com/nats-io/nats.go"
 
 	"gateway/broker"
 	"gateway/resources"
 	"gateway/sources/payload"
-	"gateway/store"
 )
 
 const (
@@ -24,10 +21,38 @@ const (
 	// maxHeaders and maxHeaderBytes bound the headers that are kept with an event.
 	maxHeaders     = 64
 	maxHeaderBytes = 8 << 10
+	// maxContentType is how long a content type may be, and still be one.
+	maxContentType = 255
+	// messageType is the type of an event whose sender names none.
+	messageType = "gateway.message.v1"
 )
 
+// credentials are headers that no event carries.
+var credentials = map[string]bool{
+	"authorization": true, "proxy-authorization": true, "cookie": true, "set-cookie": true, "x-api-key": true, "x-auth-token": true,
+	"x-hub-signature": true, "x-hub-signature-256": true, "x-gitlab-token": true, "webhook-signature": true,
+}
+
+// clean makes text of what a sender sent: NATS takes any bytes in subjects and headers, resources only UTF-8.
+func clean(text string) string { return strings.ToValidUTF8(text, "\uFFFD") }
+
+// shorten cuts text to one line of at most n bytes.
+func shorten(text string, n int) string {
+	text = strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) {
+			return ' '
+		}
+
+		return r
+	}, text)
+
+	return strings.ToValidUTF8(text[:min(len(text), n)], "")
+}
+
 // header returns a header's value, whatever its case: NATS headers are case-sensitive, senders are not.
-func header(h nats.Header, name string) string {
+func header(h nats.Header, name string) string { return clean(rawHeader(h, name)) }
+
+func rawHeader(h nats.Header, name string) string {
 	if v := h[name]; len(v) > 0 {
 		return v[0]
 	}
@@ -50,22 +75,25 @@ func (w *worker) events(subject string, h nats.Header, data []byte, delivery str
 
 	now := time.Now().UTC()
 	base := resources.EventAttributes{
-		Source: resources.SourceSubscription, Name: w.name, Type: "gateway.message.v1", Subject: subject, Time: now, Received: now,
-		DataContentType: header(h, "Content-Type"), DeliveryID: delivery, Target: w.spec.Target, Publish: w.spec.Publish, Headers: kept(h),
+		Source: resources.SourceSubscription, Name: w.name, Type: messageType, Subject: clean(subject), Time: now, Received: now,
+		DeliveryID: delivery, Target: w.spec.Target, Publish: w.spec.Publish, Headers: kept(h),
 	}
 
-	if text := header(h, broker.HeaderHops); text != "" {
-		hops, err := strconv.Atoi(text)
-		if err != nil || hops >= broker.MaxHops {
-			return nil, fmt.Errorf("the message went through gateways %.10q times, at most %d are allowed: a loop", text, broker.MaxHops-1)
-		}
-
-		base.Hops = hops
+	if w.spec.Apply != nil {
+		base.Publish = "attributes" // what is applied can hold secrets
 	}
 
-	mediaType, _, err := mime.ParseMediaType(base.DataContentType)
-	if err != nil {
+	var err error
+
+	if base.Hops, err = hopsOf(header(h, broker.HeaderHops)); err != nil {
+		return nil, err
+	}
+
+	mediaType, _, err := mime.ParseMediaType(header(h, "Content-Type"))
+	if err != nil || len(header(h, "Content-Type")) > maxContentType {
 		mediaType = ""
+	} else {
+		base.DataContentType = header(h, "Content-Type")
 	}
 
 	switch {
@@ -75,9 +103,27 @@ func (w *worker) events(subject string, h nats.Header, data []byte, delivery str
 		if err := payload.CheckJSON(data); err != nil {
 			return nil, fmt.Errorf("the message is not acceptable JSON: %w", err)
 		}
+
+		if base.DataContentType == "" {
+			base.DataContentType = "application/json"
+		}
 	}
 
 	return []*resources.MessageEvent{w.event(subject, base, data)}, nil
+}
+
+// hopsOf reads how often a message went through a gateway.
+func hopsOf(text string) (int, error) {
+	if text == "" {
+		return 0, nil
+	}
+
+	hops, err := strconv.Atoi(text)
+	if err != nil || hops < 0 || hops >= broker.MaxHops {
+		return 0, fmt.Errorf("the message went through gateways %.10q times, at most %d are allowed: a loop", text, broker.MaxHops-1)
+	}
+
+	return hops, nil
 }
 
 func isCloudEvent(mediaType string, h nats.Header) bool {
@@ -99,6 +145,14 @@ func (w *worker) cloudEvents(mediaType string, h nats.Header, data []byte, base 
 	for i, e := range decoded {
 		a := base.Clone()
 		e.Into(&a)
+
+		// A gateway's own events say so in their attributes too, where a bridge has dropped the header.
+		hops, err := hopsOf(e.Attributes["gatewayhops"])
+		if err != nil {
+			return nil, err
+		}
+
+		a.Hops = max(a.Hops, hops)
 		// The stream's delivery is what is taken once, not the sender's id, which may come on other subjects too.
 		a.DeliveryID = base.DeliveryID + "/" + strconv.Itoa(i)
 		events = append(events, w.event(base.Subject, a, e.Data))
@@ -113,7 +167,7 @@ func (w *worker) event(subject string, a resources.EventAttributes, data []byte)
 
 	event := resources.NewMessageEvent(a.ID)
 	spec := event.TypedSpec()
-	spec.Event, spec.Data, spec.NATSSubject = a, slices.Clone(data), subject
+	spec.Event, spec.Data, spec.NATSSubject = a, slices.Clone(data), clean(subject)
 
 	if w.spec.Apply != nil {
 		spec.Apply = w.spec.Apply.Clone()
@@ -130,10 +184,10 @@ func kept(h nats.Header) map[string]string {
 	headers, size := map[string]string{}, 0
 
 	for _, name := range resources.SortedKeys(h) {
-		lower, value := strings.ToLower(name), strings.Join(h[name], ", ")
+		lower, value := clean(strings.ToLower(name)), clean(strings.Join(h[name], ", "))
 		size += len(lower) + len(value)
 
-		if lower == "authorization" || lower == "cookie" || len(headers) == maxHeaders || size > maxHeaderBytes {
+		if credentials[lower] || len(headers) == maxHeaders || size > maxHeaderBytes {
 			continue
 		}
 
@@ -141,105 +195,4 @@ func kept(h nats.Header) map[string]string {
 	}
 
 	return headers
-}
-
-// store takes events in and waits until they are durable.
-func (w *worker) store(ctx context.Context, events []*resources.MessageEvent) error {
-	if err := w.create(ctx, events); err != nil {
-		return err
-	}
-
-	if err := w.c.Barrier.Barrier(ctx); err != nil {
-		return fmt.Errorf("error waiting for the store: %w", err)
-	}
-
-	return nil
-}
-
-// create writes events to the state and the journal; those that were taken in before are left out.
-func (w *worker) create(ctx context.Context, events []*resources.MessageEvent) error {
-	for _, event := range events {
-		a := &event.TypedSpec().Event
-
-		if _, seen := w.c.Journal.Seen(a.Source, a.Name, a.DeliveryID); seen {
-			w.note(func(c *resources.SourceCounts) { c.Duplicates++ })
-
-			continue
-		}
-
-		err := w.c.State.Create(ctx, event, state.WithCreateOwner(resources.SourceSubscriptions))
-		if err != nil && !state.IsConflictError(err) {
-			return fmt.Errorf("error creating event %s: %w", a.ID, err)
-		}
-
-		if err := w.record(event); err != nil {
-			return err
-		}
-
-		w.c.Metrics.Received(resources.SourceSubscription)
-		w.note(func(c *resources.SourceCounts) {
-			c.Received++
-			c.LastEvent, c.LastReceived = a.ID, a.Received
-		})
-	}
-
-	return nil
-}
-
-func (w *worker) record(event *resources.MessageEvent) error {
-	a := &event.TypedSpec().Event
-
-	attributes, err := json.Marshal(a)
-	if err != nil {
-		return fmt.Errorf("error encoding the attributes of event %s: %w", a.ID, err)
-	}
-
-	entry := store.Entry{
-		Time: a.Received, Class: store.ClassEvent, Source: a.Source, Name: a.Name, EventID: a.ID, Key: a.DeliveryID,
-		Object: a.Target.String(), Message: event.TypedSpec().NATSSubject, Attributes: attributes,
-	}
-
-	// What an apply rule takes in can hold secrets: the journal keeps its digest only.
-	if event.TypedSpec().Apply == nil {
-		entry.Data = event.TypedSpec().Data
-	}
-
-	if err := w.c.Journal.Append(entry); err != nil {
-		return fmt.Errorf("error recording event %s: %w", a.ID, err)
-	}
-
-	return nil
-}
-
-// dead keeps a message that can't be taken in the journal, from where the events sink publishes it as a dead letter.
-func (w *worker) dead(subject, delivery string, data []byte, cause error) error {
-	w.c.Metrics.Refused(resources.SourceSubscription, "dead")
-	w.note(func(c *resources.SourceCounts) {
-		c.Refused++
-		c.LastError = cause.Error()
-	})
-
-	now := time.Now().UTC()
-	attributes, err := json.Marshal(resources.EventAttributes{
-		Source: resources.SourceSubscription, Name: w.name, Type: "gateway.message.v1", Subject: subject, Time: now, Received: now,
-		Digest: resources.Digest(data), Bytes: int64(len(data)), DeliveryID: delivery, Publish: w.spec.Publish,
-	})
-	if err != nil {
-		return fmt.Errorf("error encoding a dead letter: %w", err)
-	}
-
-	entry := store.Entry{
-		Class: store.ClassDead, Source: resources.SourceSubscription, Name: w.name, EventID: resources.EventID(resources.SourceSubscription, w.name, delivery),
-		Reason: resources.ReasonInvalid, Message: cause.Error(), Attributes: attributes,
-	}
-
-	if w.spec.Apply == nil {
-		entry.Data = data
-	}
-
-	if err := w.c.Journal.Append(entry); err != nil {
-		return fmt.Errorf("error recording a dead letter: %w", err)
-	}
-
-	return nil
 }

@@ -6,8 +6,10 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
-	"go.uber.org/zap"
+
+	"gateway/resources"
 )
 
 const (
@@ -17,13 +19,18 @@ const (
 	// pull is how many messages one request asks for, pullBytes how many bytes.
 	pull      = 256
 	pullBytes = 64 << 20
-	// heartbeat finds a server that is gone within two of them.
-	heartbeat = time.Second
-	// inFlight bounds the messages that wait for the store's barrier at once.
-	inFlight = 256
-	// ackTimeout bounds what is done for one message after it was stored.
-	ackTimeout = 10 * time.Second
+	// heartbeat finds a server that is gone within two of them; streamCheck has to be longer than that.
+	heartbeat   = time.Second
+	streamCheck = 3 * time.Second
+	// askTimeout bounds a question to the server.
+	askTimeout = 5 * time.Second
+	// maxPatience bounds the messages that can't be taken and wait to be delivered again, each of which counts as not
+	// acknowledged: above it they are dead letters at once, so that they never hold up the good ones.
+	maxPatience = maxAckPending / 2
 )
+
+// errNoRoom says that too much is pending for longer than messages may wait here.
+var errNoRoom = errors.New("too much is pending")
 
 // listenStream listens to a stream through a durable consumer of the subscription's name.
 func (w *worker) listenStream(ctx context.Context, connection *Connection) error {
@@ -32,73 +39,116 @@ func (w *worker) listenStream(ctx context.Context, connection *Connection) error
 		return err
 	}
 
+	settling := newSettling()
+	defer settling.wait()
+
+	for {
+		err := w.pull(ctx, connection, consumer, settling)
+		if !errors.Is(err, errNoRoom) {
+			return err
+		}
+
+		if _, err := w.waitForRoom(ctx, 0); err != nil {
+			return err
+		}
+	}
+}
+
+// pull takes messages in until it fails, or there is no room for half of the time after which the server would deliver again
+// what waits here: then it is better left there.
+func (w *worker) pull(ctx context.Context, connection *Connection, consumer jetstream.Consumer, settling *settling) error {
 	messages, err := consumer.Messages(jetstream.PullMaxMessagesWithBytesLimit(pull, pullBytes), jetstream.PullHeartbeat(heartbeat))
 	if err != nil {
 		return fmt.Errorf("error pulling from stream %s: %w", w.spec.Stream, err)
 	}
 	defer messages.Stop()
+	defer context.AfterFunc(ctx, messages.Stop)() // ends a Next that waits
 
 	w.link(connection)
 
-	slots := make(chan struct{}, inFlight)
-	failures := make(chan error, 1)
-
 	for {
-		msg, err := messages.Next(jetstream.NextContext(ctx))
+		msg, err := messages.Next(jetstream.NextMaxWait(streamCheck))
 
 		switch {
-		case errors.Is(err, jetstream.ErrNoHeartbeat):
-			w.link(connection)
-
-			continue
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case errors.Is(err, nats.ErrTimeout), errors.Is(err, jetstream.ErrNoHeartbeat):
+			if err := w.lookAfter(ctx, connection, consumer, errors.Is(err, jetstream.ErrNoHeartbeat)); err != nil {
+				return err
+			}
 		case err != nil:
 			return fmt.Errorf("error pulling from stream %s: %w", w.spec.Stream, err)
-		}
-
-		w.link(connection)
-
-		if err := w.takeStream(ctx, msg, slots, failures); err != nil {
-			return err
-		}
-
-		select {
-		case err := <-failures:
-			return err
 		default:
+			w.link(connection)
+
+			if err := w.takeStream(ctx, connection, msg, settling); err != nil {
+				return err
+			}
+		}
+
+		if err := settling.failed(); err != nil {
+			return err
+		}
+
+		if room, err := w.waitForRoom(ctx, w.spec.AckWait.Std()/2); err != nil {
+			return err
+		} else if !room {
+			return errNoRoom
 		}
 	}
+}
+
+// lookAfter shows whether the server is there. When it is and yet gives no sign of life, the consumer may be gone: with a
+// server that was restarted without its streams, or deleted while the connection was away. The client library would ask it
+// for messages for ever.
+func (w *worker) lookAfter(ctx context.Context, connection *Connection, consumer jetstream.Consumer, silent bool) error {
+	if !silent || !connection.NATS.IsConnected() {
+		w.link(connection)
+
+		return nil
+	}
+
+	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	defer cancel()
+
+	_, err := consumer.Info(ctx)
+
+	switch {
+	case err == nil:
+		w.link(connection)
+	case errors.Is(err, jetstream.ErrConsumerNotFound), errors.Is(err, jetstream.ErrStreamNotFound):
+		return fmt.Errorf("error pulling from stream %s: %w", w.spec.Stream, err)
+	default:
+		w.set(resources.ConditionFalse, resources.ReasonDisconnected, "JetStream does not answer")
+	}
+
+	return nil
 }
 
 // consumer makes the durable consumer, or brings the one that is there up to date. Where it starts is decided once, when
 // it is made.
 func (w *worker) consumer(ctx context.Context, js jetstream.JetStream) (jetstream.Consumer, error) {
 	cfg := jetstream.ConsumerConfig{
-		Durable: w.durable(), Description: "gateway subscription " + w.name,
+		Durable: w.c.durable(w.name), Description: "gateway subscription " + w.name,
 		FilterSubject: w.spec.Subject, AckPolicy: jetstream.AckExplicitPolicy, AckWait: w.spec.AckWait.Std(),
 		// Attempts are counted here: a message that the server gave up would stay in the stream, seen by nobody.
 		MaxDeliver: -1, MaxAckPending: maxAckPending,
 	}
-
-	switch w.spec.Deliver.Policy {
-	case "all":
-		cfg.DeliverPolicy = jetstream.DeliverAllPolicy
-	case "last":
-		cfg.DeliverPolicy = jetstream.DeliverLastPolicy
-	case "since":
-		start := time.Now().Add(-w.spec.Deliver.Since.Std())
-		cfg.DeliverPolicy, cfg.OptStartTime = jetstream.DeliverByStartTimePolicy, &start
-	default:
-		cfg.DeliverPolicy = jetstream.DeliverNewPolicy
-	}
+	w.startAt(&cfg)
 
 	existing, err := js.Consumer(ctx, w.spec.Stream, cfg.Durable)
+	if err == nil && w.replaces {
+		if err = js.DeleteConsumer(ctx, w.spec.Stream, cfg.Durable); err == nil {
+			err = jetstream.ErrConsumerNotFound
+		}
+	}
 
 	switch {
 	case err == nil:
 		old := existing.CachedInfo().Config
-		cfg.DeliverPolicy, cfg.OptStartTime = old.DeliverPolicy, old.OptStartTime
+		cfg.DeliverPolicy, cfg.OptStartTime, cfg.OptStartSeq = old.DeliverPolicy, old.OptStartTime, old.OptStartSeq
 	case !errors.Is(err, jetstream.ErrConsumerNotFound):
-		return nil, fmt.Errorf("error looking up stream %s: %w", w.spec.Stream, err)
+		return nil, fmt.Errorf("error looking up the consumer of stream %s: %w", w.spec.Stream, err)
 	}
 
 	consumer, err := js.CreateOrUpdateConsumer(ctx, w.spec.Stream, cfg)
@@ -106,39 +156,33 @@ func (w *worker) consumer(ctx context.Context, js jetstream.JetStream) (jetstrea
 		return nil, fmt.Errorf("error making the consumer of stream %s: %w", w.spec.Stream, err)
 	}
 
+	w.replaces = false
+
 	return consumer, nil
 }
 
-// durable is the consumer's name: two gateways may listen to one stream.
-func (w *worker) durable() string { return w.c.Names.Prefix + "-" + w.name }
+// startAt says where a consumer that is made now starts. When this worker has listened before, or tried to, that is where it
+// was: a stream that is made later, or anew, is caught up with.
+func (w *worker) startAt(cfg *jetstream.ConsumerConfig) {
+	from := func(t time.Time) { cfg.DeliverPolicy, cfg.OptStartTime = jetstream.DeliverByStartTimePolicy, &t }
 
-// removeConsumer removes the consumer of a document that is gone, so that the stream keeps nothing for it.
-func (w *worker) removeConsumer() {
-	w.mu.Lock()
-	removed := w.removed
-	w.mu.Unlock()
-
-	connection := w.c.Connection()
-	if !removed || connection == nil || w.spec.Stream == "" {
-		return
-	}
-
-	ctx, cancel := context.WithTimeout(context.Background(), removeTimeout)
-	defer cancel()
-
-	err := connection.JetStream.DeleteConsumer(ctx, w.spec.Stream, w.durable())
-	if err != nil && !errors.Is(err, jetstream.ErrConsumerNotFound) && !errors.Is(err, jetstream.ErrStreamNotFound) {
-		w.c.Logger.Warn("the consumer of a removed subscription is left on its stream", zap.String("subscription", w.name), zap.Error(err))
+	switch policy := w.spec.Deliver.Policy; {
+	case !w.since.IsZero() && (policy == "new" || w.taken):
+		from(w.since)
+	case policy == "all":
+		cfg.DeliverPolicy = jetstream.DeliverAllPolicy
+	case policy == "last":
+		cfg.DeliverPolicy = jetstream.DeliverLastPolicy
+	case policy == "since":
+		from(time.Now().Add(-w.spec.Deliver.Since.Std()))
+	default:
+		cfg.DeliverPolicy = jetstream.DeliverNewPolicy
 	}
 }
 
 // takeStream stores a message's event and has it acknowledged behind the barrier, so that the next message need not wait
 // for the disk.
-func (w *worker) takeStream(ctx context.Context, msg jetstream.Msg, slots chan struct{}, failures chan<- error) error {
-	if err := w.waitForRoom(ctx); err != nil {
-		return err
-	}
-
+func (w *worker) takeStream(ctx context.Context, connection *Connection, msg jetstream.Msg, settling *settling) error {
 	meta, err := msg.Metadata()
 	if err != nil {
 		return fmt.Errorf("error reading a message of stream %s: %w", w.spec.Stream, err)
@@ -146,87 +190,65 @@ func (w *worker) takeStream(ctx context.Context, msg jetstream.Msg, slots chan s
 
 	// A stream that is made anew counts from one again: the time tells its messages apart.
 	delivery := fmt.Sprintf("%s/%d/%d", meta.Stream, meta.Sequence.Stream, meta.Timestamp.UnixNano())
+	finish := msg.DoubleAck
 
-	events, err := w.events(msg.Subject(), msg.Headers(), msg.Data(), delivery)
+	events, refused := w.events(msg.Subject(), msg.Headers(), msg.Data(), delivery)
+
+	switch {
+	case refused == nil:
+		err = w.create(ctx, events)
+	case w.comesAgain(meta):
+		w.note(func(c *resources.SourceCounts) { c.LastError = refused.Error() })
+
+		return w.later(msg, meta)
+	default:
+		finish = func(ctx context.Context) error { return terminate(ctx, connection.NATS, msg, refused) }
+		err = w.dead(msg.Subject(), delivery, msg.Data(), refused)
+	}
+
 	if err != nil {
-		return w.refuse(ctx, msg, meta, delivery, err)
+		// That is ours, not the message's: it comes again, and the worker pauses.
+		return errors.Join(err, w.later(msg, meta))
 	}
 
-	if err := w.create(ctx, events); err != nil {
-		return w.later(msg, meta, err)
-	}
+	delete(w.patience, meta.Sequence.Stream)
 
-	select {
-	case slots <- struct{}{}:
-	case <-ctx.Done():
-		return ctx.Err()
-	}
+	w.since, w.taken = meta.Timestamp, true
 
-	go func() {
-		defer func() { <-slots }()
-
-		limited, cancel := context.WithTimeout(ctx, ackTimeout)
-		defer cancel()
-
-		err := w.c.Barrier.Barrier(limited)
-		if err == nil {
-			err = msg.DoubleAck(limited)
-		} else {
-			err = errors.Join(err, w.later(msg, meta, err))
-		}
-
-		if err == nil || ctx.Err() != nil {
-			return
-		}
-
-		// Not acknowledged: it is delivered again after AckWait, and is the same event then.
-		select {
-		case failures <- fmt.Errorf("error acknowledging a message of stream %s: %w", w.spec.Stream, err):
-		default:
-		}
-	}()
-
-	return nil
+	return settling.settle(ctx, w.c.Barrier, finish)
 }
 
-// later asks for a message again after a delay that grows with its deliveries: what failed is ours, not the message's.
-func (w *worker) later(msg jetstream.Msg, meta *jetstream.MsgMetadata, cause error) error {
-	w.c.Logger.Warn("a message could not be stored; it is asked for again", zap.String("subscription", w.name), zap.Error(cause))
+// comesAgain reports whether a message that can't be taken is to be delivered again.
+func (w *worker) comesAgain(meta *jetstream.MsgMetadata) bool {
+	if meta.NumDelivered >= uint64(w.spec.MaxDeliver) { //nolint:gosec // validated: 1 to 100
+		return false
+	}
 
-	if err := msg.NakWithDelay(delayOf(meta.NumDelivered)); err != nil {
+	if _, known := w.patience[meta.Sequence.Stream]; !known && len(w.patience) >= maxPatience {
+		return false
+	}
+
+	w.patience[meta.Sequence.Stream] = struct{}{}
+
+	return true
+}
+
+// later asks for a message again after a delay that grows with its deliveries.
+func (w *worker) later(msg jetstream.Msg, meta *jetstream.MsgMetadata) error {
+	if err := msg.NakWithDelay(w.c.timing.delay(meta.NumDelivered)); err != nil {
 		return fmt.Errorf("error asking for a message again: %w", err)
 	}
 
 	return nil
 }
 
-// delayOf doubles from one second to a minute.
-func delayOf(deliveries uint64) time.Duration {
-	return min(time.Second<<min(deliveries-1, 10), time.Minute)
-}
+// maxReason bounds what the server is told, and tells others in its advisory.
+const maxReason = 256
 
-// refuse handles a message that can't be taken: again with growing delays, then it is a dead letter. Its reason and its
-// data are durable before the stream forgets it.
-func (w *worker) refuse(ctx context.Context, msg jetstream.Msg, meta *jetstream.MsgMetadata, delivery string, cause error) error {
-	if meta.NumDelivered < uint64(w.spec.MaxDeliver) { //nolint:gosec // validated: 1 to 100
-		if err := msg.NakWithDelay(delayOf(meta.NumDelivered)); err != nil {
-			return fmt.Errorf("error asking for a message again: %w", err)
-		}
+// terminate ends a message and waits for the server's answer, which the client library's own Term does not: lost, the message
+// would be a dead letter once more.
+func terminate(ctx context.Context, connection *nats.Conn, msg jetstream.Msg, cause error) error {
+	_, err := connection.RequestWithContext(ctx, msg.Reply(), []byte("+TERM "+shorten(cause.Error(), maxReason)))
 
-		return nil
-	}
-
-	if err := w.dead(msg.Subject(), delivery, msg.Data(), cause); err != nil {
-		return err
-	}
-
-	if err := w.c.Barrier.Barrier(ctx); err != nil {
-		return fmt.Errorf("error waiting for the store: %w", err)
-	}
-
-	if err := msg.TermWithReason(cause.Error()); err != nil {
-		return fmt.Errorf("error ending a message: %w", err)
-	}
-
-	return nil
+	return err
 }

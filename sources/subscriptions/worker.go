@@ -7,20 +7,31 @@ import (
 	"sync"
 	"time"
 
+	"github.com/nats-io/nats.go/jetstream"
 	"go.uber.org/zap"
 
 	"gateway/resources"
 )
 
-// Pauses between attempts to listen: a stream that does not exist yet, a server that is away.
-const (
-	minRetry = time.Second
-	maxRetry = 30 * time.Second
-	// removeTimeout bounds the removal of a consumer whose document is gone.
-	removeTimeout = 5 * time.Second
-	// breath is how long intake waits when too much is pending.
-	breath = 100 * time.Millisecond
-)
+// timing are the pauses of the source. Only tests change them.
+type timing struct {
+	// minRetry and maxRetry are the first and the longest pause between attempts to listen: a stream that does not exist
+	// yet, a server that is away.
+	minRetry, maxRetry time.Duration
+	// breath is how often intake looks again while too much is pending.
+	breath time.Duration
+	// delay is when a message comes again after so many deliveries.
+	delay func(deliveries uint64) time.Duration
+}
+
+func defaultTiming() timing {
+	return timing{minRetry: time.Second, maxRetry: 30 * time.Second, breath: 100 * time.Millisecond, delay: delayOf}
+}
+
+// delayOf doubles from one second to a minute.
+func delayOf(deliveries uint64) time.Duration {
+	return min(time.Second<<min(max(deliveries, 1)-1, 10), time.Minute)
+}
 
 // worker listens for one Subscription document.
 type worker struct {
@@ -32,32 +43,33 @@ type worker struct {
 	cancel   context.CancelFunc
 	done     chan struct{}
 
+	// The following are owned by run's goroutine.
+	// replaces says that another document of this name was there before, whose consumer is not gone on with.
+	replaces bool
+	// since is from when on messages are wanted should the consumer be made anew: that of the newest message that was taken in,
+	// or when the first attempt to listen failed.
+	since time.Time
+	// taken says that since is that of a message.
+	taken bool
+	// patience are the messages that can't be taken and come again.
+	patience map[uint64]struct{}
+
 	mu        sync.Mutex // guards the following
 	counts    resources.SourceCounts
 	condition resources.Condition
 	changed   bool
-	removed   bool
 }
 
 func newWorker(c *Controller, s *resources.Subscription) *worker {
 	return &worker{
 		c: c, name: s.Metadata().ID(), uid: resources.UIDOf(s.Metadata()), revision: resources.RevisionOf(s.Metadata()),
-		spec: s.TypedSpec().DeepCopy(), done: make(chan struct{}), changed: true,
+		spec: s.TypedSpec().DeepCopy(), done: make(chan struct{}), changed: true, patience: map[uint64]struct{}{},
 		condition: resources.Condition{Type: resources.ConditionReady, Status: resources.ConditionUnknown, Reason: resources.ReasonWaiting},
 	}
 }
 
 func (w *worker) isOf(s *resources.Subscription) bool {
 	return resources.UIDOf(s.Metadata()) == w.uid && resources.RevisionOf(s.Metadata()) == w.revision
-}
-
-// stop ends the worker and waits for it. removed says that the document is gone: its consumer goes with it.
-func (w *worker) stop(removed bool) {
-	w.mu.Lock()
-	w.removed = removed
-	w.mu.Unlock()
-	w.cancel()
-	<-w.done
 }
 
 // take returns what is to be reported, and whether it changed since the last call.
@@ -104,29 +116,39 @@ func (w *worker) set(status resources.ConditionStatus, reason, message string) {
 
 // run listens until ctx ends, again and again.
 func (w *worker) run(ctx context.Context) {
-	for pause := minRetry; ; pause = min(2*pause, maxRetry) {
+	started := time.Now()
+
+	for pause := w.c.timing.minRetry; ; pause = min(2*pause, w.c.timing.maxRetry) {
 		start := time.Now()
 		err := w.listen(ctx)
 
 		if ctx.Err() != nil {
-			w.removeConsumer()
-
 			return
 		}
 
-		if time.Since(start) > maxRetry {
-			pause = minRetry
+		if w.since.IsZero() {
+			w.since = started
+		}
+
+		if time.Since(start) > w.c.timing.maxRetry {
+			pause = w.c.timing.minRetry
 		}
 
 		w.set(resources.ConditionFalse, reasonOf(err), err.Error())
 
-		select {
-		case <-ctx.Done():
-			w.removeConsumer()
-
+		if !sleep(ctx, pause) {
 			return
-		case <-time.After(pause):
 		}
+	}
+}
+
+// sleep reports whether the time passed before ctx ended.
+func sleep(ctx context.Context, d time.Duration) bool {
+	select {
+	case <-ctx.Done():
+		return false
+	case <-time.After(d):
+		return true
 	}
 }
 
@@ -138,6 +160,10 @@ func (r *refusal) Error() string { return r.message }
 func reasonOf(err error) string {
 	if r, ok := errors.AsType[*refusal](err); ok {
 		return r.reason
+	}
+
+	if errors.Is(err, jetstream.ErrStreamNotFound) {
+		return resources.ReasonWaiting
 	}
 
 	return resources.ReasonDisconnected
@@ -160,19 +186,35 @@ func (w *worker) listen(ctx context.Context) error {
 	}
 }
 
-// waitForRoom returns when more may be taken in: backlog stays where it is, not in memory.
-func (w *worker) waitForRoom(ctx context.Context) error {
-	for w.c.pending.Full() {
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-time.After(breath):
+// link shows whether the server is there: the client library subscribes again by itself.
+func (w *worker) link(connection *Connection) {
+	if connection.NATS.IsConnected() {
+		w.set(resources.ConditionTrue, resources.ReasonReady, "")
+	} else {
+		w.set(resources.ConditionFalse, resources.ReasonDisconnected, "NATS is not connected")
+	}
+}
+
+// waitForRoom waits until more may be taken in, at most for as long as limit, unless that is 0: backlog stays where it is, not
+// in memory. It reports whether there is room.
+func (w *worker) waitForRoom(ctx context.Context, limit time.Duration) (bool, error) {
+	for start := time.Now(); w.c.pending.Full(); {
+		if limit > 0 && time.Since(start) > limit {
+			return false, nil
+		}
+
+		if !sleep(ctx, w.c.timing.breath) {
+			return false, ctx.Err()
 		}
 	}
 
 	if w.c.Pacer == nil {
-		return nil
+		return true, ctx.Err()
 	}
 
-	return w.c.Pacer.Wait(ctx)
+	if err := w.c.Pacer.Wait(ctx); err != nil {
+		return false, err
+	}
+
+	return true, nil
 }

@@ -1,0 +1,111 @@
+package subscriptions
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/cosi-project/runtime/pkg/state"
+
+	"gateway/resources"
+	"gateway/store"
+)
+
+// create writes events to the state and the journal; those that were taken in before are left out.
+func (w *worker) create(ctx context.Context, events []*resources.MessageEvent) error {
+	for _, event := range events {
+		a := &event.TypedSpec().Event
+
+		if _, seen := w.c.Journal.Seen(a.Source, a.Name, a.DeliveryID); seen {
+			w.note(func(c *resources.SourceCounts) { c.Duplicates++ })
+
+			continue
+		}
+
+		w.c.pending.Add(a.ID, a.Bytes) // before the watch tells, so that a burst can't pass the bound
+
+		// One that is there already was created before a crash that lost the journal's entry.
+		err := w.c.State.Create(ctx, event, state.WithCreateOwner(resources.SourceSubscriptions))
+		if err != nil && !state.IsConflictError(err) {
+			w.c.pending.Remove(a.ID)
+
+			return fmt.Errorf("error creating event %s: %w", a.ID, err)
+		}
+
+		if err := w.record(event); err != nil {
+			return err
+		}
+
+		w.c.Metrics.Received(resources.SourceSubscription)
+		w.note(func(c *resources.SourceCounts) {
+			c.Received++
+			c.LastEvent, c.LastReceived = a.ID, a.Received
+		})
+	}
+
+	return nil
+}
+
+func (w *worker) record(event *resources.MessageEvent) error {
+	a := &event.TypedSpec().Event
+
+	attributes, err := json.Marshal(a)
+	if err != nil {
+		return fmt.Errorf("error encoding the attributes of event %s: %w", a.ID, err)
+	}
+
+	entry := store.Entry{
+		Time: a.Received, Class: store.ClassEvent, Source: a.Source, Name: a.Name, EventID: a.ID, Key: a.DeliveryID,
+		Object: a.Target.String(), Message: event.TypedSpec().NATSSubject, Attributes: attributes,
+	}
+
+	// What an apply rule takes in can hold secrets: the journal keeps its digest only.
+	if event.TypedSpec().Apply == nil {
+		entry.Data = event.TypedSpec().Data
+	}
+
+	if err := w.c.Journal.Append(entry); err != nil {
+		return fmt.Errorf("error recording event %s: %w", a.ID, err)
+	}
+
+	return nil
+}
+
+// dead keeps a message that can't be taken in the journal, from where the events sink publishes it as a dead letter: a copy,
+// unless it was to be applied.
+func (w *worker) dead(subject, delivery string, data []byte, cause error) error {
+	now, publish := time.Now().UTC(), "full"
+	if w.spec.Apply != nil {
+		publish = "attributes"
+	}
+
+	attributes, err := json.Marshal(resources.EventAttributes{
+		Source: resources.SourceSubscription, Name: w.name, Type: messageType, Subject: clean(subject), Time: now, Received: now,
+		Digest: resources.Digest(data), Bytes: int64(len(data)), DeliveryID: delivery, Publish: publish,
+	})
+	if err != nil {
+		return fmt.Errorf("error encoding a dead letter: %w", err)
+	}
+
+	entry := store.Entry{
+		Class: store.ClassDead, Source: resources.SourceSubscription, Name: w.name, EventID: resources.EventID(resources.SourceSubscription, w.name, delivery),
+		Reason: resources.ReasonInvalid, Message: cause.Error(), Attributes: attributes,
+	}
+
+	if w.spec.Apply == nil {
+		entry.Data = data
+	}
+
+	if err := w.c.Journal.Append(entry); err != nil {
+		return fmt.Errorf("error recording a dead letter: %w", err)
+	}
+
+	w.c.Metrics.Refused(resources.SourceSubscription, "dead")
+	w.note(func(c *resources.SourceCounts) {
+		c.Refused++
+		c.LastError = cause.Error()
+	})
+
+	return nil
+}
