@@ -74,7 +74,11 @@ func (c *Controller) compile(ctx context.Context, r controller.Runtime, logger *
 		return fmt.Errorf("error listing webhooks: %w", err)
 	}
 
-	old := *c.server.routes.Load()
+	var old map[string]*route
+	if loaded := c.server.routes.Load(); loaded != nil {
+		old = *loaded
+	}
+
 	routes := make(map[string]*route, len(list.Items))
 
 	for _, item := range list.Items {
@@ -106,7 +110,12 @@ func (c *Controller) compile(ctx context.Context, r controller.Runtime, logger *
 
 // report writes the statuses that changed, and removes those of routes that are gone.
 func (c *Controller) report(ctx context.Context, r controller.Runtime) error {
-	routes := *c.server.routes.Load()
+	loaded := c.server.routes.Load()
+	if loaded == nil {
+		return nil
+	}
+
+	routes := *loaded
 
 	for name, route := range routes {
 		counts, changed := route.take()

@@ -41,6 +41,7 @@ const (
 type Server struct {
 	Options
 
+	// routes is nil until the controller has read the documents of the store: until then nobody knows what is a route.
 	routes  atomic.Pointer[map[string]*route]
 	pending *intake.Pending
 	locks   keyLocks
@@ -50,13 +51,11 @@ type Server struct {
 // NewServer returns a server without routes.
 func NewServer(o Options) *Server {
 	kind := resources.KindOf(resources.NewWebhookEvent("").Metadata())
-	s := &Server{
+
+	return &Server{
 		Options: o, waiters: make(chan struct{}, maxWaiters),
 		pending: intake.NewPending(o.State, kind, resources.SourceWebhook, o.Metrics, o.Logger),
 	}
-	s.routes.Store(&map[string]*route{})
-
-	return s
 }
 
 // Run counts pending events until ctx ends.
@@ -75,8 +74,17 @@ type answer struct {
 }
 
 func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
-	name := r.URL.Path[len("/hooks/"):]
-	route := (*s.routes.Load())[name]
+	name, routes := r.URL.Path[len("/hooks/"):], s.routes.Load()
+
+	if routes == nil {
+		// A 404 would tell the sender never to come again.
+		s.Metrics.Refused(resources.SourceWebhook, "starting")
+		writeError(w, later(http.StatusServiceUnavailable, "starting", "the gateway is starting"))
+
+		return
+	}
+
+	route := (*routes)[name]
 
 	if route == nil {
 		s.Metrics.Refused(resources.SourceWebhook, "unknown-route")

@@ -87,8 +87,22 @@ func newBench(t *testing.T) *bench {
 		require.NoError(t, <-done)
 		require.NoError(t, b.store.Close())
 	})
+	require.Eventually(t, func() bool { return b.do(request{path: "/hooks/none"}).status == http.StatusNotFound }, 5*time.Second, time.Millisecond)
 
 	return b
+}
+
+// TestStartingIsNotUnknown: until the documents are read a sender is told to come again, and not that there is no such route.
+func TestStartingIsNotUnknown(t *testing.T) {
+	t.Parallel()
+
+	srv := webhooks.NewServer(webhooks.Options{
+		State: store.NewMemory("home").State(), Logger: zap.NewNop(), Metrics: intake.NewMetrics(prometheus.NewRegistry()),
+	})
+	w := httptest.NewRecorder()
+	srv.Handler().ServeHTTP(w, httptest.NewRequest(http.MethodPost, "/hooks/deploy", strings.NewReader("{}")))
+	require.Equal(t, http.StatusServiceUnavailable, w.Code)
+	require.NotEmpty(t, w.Header().Get("Retry-After"))
 }
 
 func (b *bench) file(content string) string {
