@@ -58,6 +58,7 @@ func newGateway(t *testing.T, config string) *gateway {
 			}
 
 			g.end(syscall.SIGKILL)
+			require.NotContains(t, g.log.String(), "panic", "the gateway's log")
 		}
 
 		require.NoError(t, os.RemoveAll(dir))

@@ -35,9 +35,9 @@ func (h *hypervisor) under(t *testing.T) (restore func()) {
 	return func() { h.t = before }
 }
 
-// host returns the document of the host that it is.
+// host returns the document of the host that it is. The VMs idle: there may be more than this machine's CPUs stand for.
 func (h *hypervisor) host() string {
-	return document("Host", "qemu", fmt.Sprintf("{uri: %q}", h.URI()))
+	return document("Host", "qemu", fmt.Sprintf("{uri: %q, capacity: {cpus: 64}}", h.URI()))
 }
 
 // virsh runs virsh and requires that it succeeds.
@@ -104,8 +104,15 @@ func (h *hypervisor) identity(name string) identity {
 func (h *hypervisor) watch(t *testing.T) *logBuffer {
 	t.Helper()
 
+	return h.watchURI(t, h.URI())
+}
+
+// watchURI does it at a URI of the daemon, over a connection that is patient with it.
+func (h *hypervisor) watchURI(t *testing.T, uri string) *logBuffer {
+	t.Helper()
+
 	events := &logBuffer{}
-	cmd := exec.Command("virsh", "--connect", h.URI(), "event", "--event", "lifecycle", "--loop")
+	cmd := exec.Command("virsh", "--keepalive-interval", "0", "--connect", uri, "event", "--event", "lifecycle", "--loop")
 	cmd.Stdout, cmd.Stderr = events, events
 	require.NoError(t, cmd.Start())
 

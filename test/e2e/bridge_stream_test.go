@@ -1,0 +1,148 @@
+package e2e
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	natsgo "github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/stretchr/testify/require"
+)
+
+// message is a message of a stream.
+type message struct {
+	subject, id string
+	data        []byte
+}
+
+// broker is a JetStream client of a test: the command is too slow for streams of a thousand messages.
+type broker struct{ js jetstream.JetStream }
+
+func newBroker(t *testing.T, url string, options ...natsgo.Option) *broker {
+	t.Helper()
+
+	connection, err := natsgo.Connect(url, append(options, natsgo.MaxReconnects(-1), natsgo.ReconnectWait(100*time.Millisecond))...)
+	require.NoError(t, err)
+	t.Cleanup(connection.Close)
+
+	js, err := jetstream.New(connection)
+	require.NoError(t, err)
+
+	return &broker{js: js}
+}
+
+// all returns what a stream has, oldest first.
+func (b *broker) all(ctx context.Context, name string) (messages []message, err error) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+
+	stream, err := b.js.Stream(ctx, name)
+	if err != nil {
+		return nil, fmt.Errorf("error looking up the stream %s: %w", name, err)
+	}
+
+	if stream.CachedInfo().State.Msgs == 0 {
+		return nil, nil
+	}
+
+	consumer, err := stream.OrderedConsumer(ctx, jetstream.OrderedConsumerConfig{DeliverPolicy: jetstream.DeliverAllPolicy})
+	if err != nil {
+		return nil, fmt.Errorf("error reading the stream %s: %w", name, err)
+	}
+
+	reader, err := consumer.Messages()
+	if err != nil {
+		return nil, fmt.Errorf("error reading the stream %s: %w", name, err)
+	}
+	defer reader.Stop()
+
+	for {
+		msg, err := reader.Next(jetstream.NextContext(ctx))
+		if err != nil {
+			return nil, fmt.Errorf("error reading the stream %s: %w", name, err)
+		}
+
+		meta, err := msg.Metadata()
+		if err != nil {
+			return nil, fmt.Errorf("error reading the stream %s: %w", name, err)
+		}
+
+		messages = append(messages, message{subject: msg.Subject(), id: msg.Headers().Get(natsgo.MsgIdHdr), data: msg.Data()})
+
+		if meta.NumPending == 0 {
+			return messages, nil
+		}
+	}
+}
+
+// kept returns what a bucket has under a name; nil: nothing.
+func (b *broker) kept(ctx context.Context, bucket, name string) ([]byte, error) {
+	kv, err := b.js.KeyValue(ctx, bucket)
+	if err != nil {
+		return nil, fmt.Errorf("error looking up the bucket %s: %w", bucket, err)
+	}
+
+	value, err := kv.Get(ctx, name)
+	if errors.Is(err, jetstream.ErrKeyNotFound) {
+		return nil, nil
+	}
+
+	if err != nil {
+		return nil, fmt.Errorf("error reading %s of the bucket %s: %w", name, bucket, err)
+	}
+
+	return value.Value(), nil
+}
+
+// ordered requires that the numbers of each subject's messages rise, and that a number which is there again has the bytes
+// that it had.
+func ordered(t *testing.T, messages []message) {
+	t.Helper()
+
+	type last struct {
+		uid    string
+		number uint64
+	}
+
+	newest, bytes := map[string]last{}, map[string]string{}
+
+	for _, m := range messages {
+		uid, number := messageID(t, "Nats-Msg-Id: "+m.id)
+
+		before, seen := bytes[m.id]
+		require.True(t, !seen || before == string(m.data), "%s of %s was published with other bytes:\n%s\n%s", m.id, m.subject, before, m.data)
+		bytes[m.id] = string(m.data)
+
+		l := newest[m.subject]
+		require.True(t, l.uid != uid || number > l.number || seen && number == l.number, "%s: %s/%d came after %d", m.subject, uid, number, l.number)
+		newest[m.subject] = last{uid: uid, number: number}
+	}
+}
+
+// unique requires that messages with one id are the same, and returns the ids.
+func unique(t *testing.T, messages []message) map[string]bool {
+	t.Helper()
+
+	bytes, ids := map[string]string{}, map[string]bool{}
+
+	for _, m := range messages {
+		before, seen := bytes[m.id]
+		require.True(t, !seen || before == string(m.data), "%s of %s was published with other bytes:\n%s\n%s", m.id, m.subject, before, m.data)
+		bytes[m.id], ids[m.id] = string(m.data), true
+	}
+
+	return ids
+}
+
+// nowhere requires that no message has a text.
+func nowhere(t *testing.T, text string, messages []message) {
+	t.Helper()
+
+	for _, m := range messages {
+		require.False(t, strings.Contains(string(m.data), text), "%s: %s", m.subject, m.data)
+	}
+}
