@@ -181,6 +181,9 @@ func (d *driver) changeNetwork(c *libvirt.Connect, net *libvirt.Network, spec *h
 	}
 
 	liveChanged, err := changeHosts(net, live, spec, libvirt.NETWORK_UPDATE_AFFECT_LIVE)
+	if err == nil && liveChanged {
+		releaseLeases(net, live, definition.GoneHosts(live, spec.Hosts))
+	}
 
 	return changed || liveChanged, err
 }

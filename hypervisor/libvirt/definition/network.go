@@ -16,6 +16,10 @@ import (
 // the time until a guest has its address.
 const noPing = "no-ping"
 
+// leaseMinutes is how long an address stays with a guest that is gone: the shortest time that dnsmasq takes. A guest that
+// runs renews every minute, a packet each way.
+const leaseMinutes = 2
+
 // SetNetwork writes to a network's definition what the gateway owns of it. doc may be empty.
 func SetNetwork(doc *libvirtxml.Network, spec *hypervisor.NetworkSpec, host Host) error {
 	subnet, err := netip.ParsePrefix(spec.Subnet)
@@ -46,7 +50,10 @@ func SetNetwork(doc *libvirtxml.Network, spec *hypervisor.NetworkSpec, host Host
 		Address: subnet.Masked().Addr().Next().String(),
 		Netmask: net.IP(net.CIDRMask(subnet.Bits(), subnet.Addr().BitLen())).String(),
 		DHCP: &libvirtxml.NetworkDHCP{
-			Ranges: []libvirtxml.NetworkDHCPRange{{Start: spec.First, End: spec.Last}},
+			Ranges: []libvirtxml.NetworkDHCPRange{{
+				Start: spec.First, End: spec.Last,
+				Lease: &libvirtxml.NetworkDHCPLease{Expiry: leaseMinutes, Unit: "minutes"},
+			}},
 		},
 	}
 	doc.DNS = &libvirtxml.NetworkDNS{}

@@ -86,6 +86,20 @@ func HostChanges(doc *libvirtxml.Network, want []hypervisor.NetworkHost) ([]Host
 	return changes, nil
 }
 
+// GoneHosts returns the hosts of a network whose MAC or address is another one among the wanted ones, or none.
+func GoneHosts(doc *libvirtxml.Network, want []hypervisor.NetworkHost) []hypervisor.NetworkHost {
+	return missing(withoutNames(HostsOf(doc)), withoutNames(UniqueHosts(want)))
+}
+
+func withoutNames(hosts []hypervisor.NetworkHost) []hypervisor.NetworkHost {
+	bare := slices.Clone(hosts)
+	for i := range bare {
+		bare[i].Name = ""
+	}
+
+	return bare
+}
+
 // missing returns what of list is not among others.
 func missing(list, others []hypervisor.NetworkHost) []hypervisor.NetworkHost {
 	among := make(map[hypervisor.NetworkHost]bool, len(others))
