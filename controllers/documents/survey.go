@@ -22,7 +22,7 @@ type survey struct {
 	// files are the running events under the root by path, results what became of them.
 	files   map[string]*resources.FileEvent
 	results map[string]*resources.ApplyResultSpec
-	// waiting is the number of files that are not handled yet.
+	// waiting is the number of files that are not handled yet, counted up to burst.
 	waiting int
 	// objects are those that files under the root declared, which exist and are not being torn down.
 	objects []resource.Resource
@@ -49,7 +49,10 @@ func look(ctx context.Context, r controller.UncachedReader, root *resources.File
 		}
 
 		if !chain.Running(event) || result == nil || result.TypedSpec().Sequence != event.TypedSpec().Event.Sequence {
-			s.waiting++
+			// During a burst each look would be through all files, only to find that the sweep has to wait.
+			if s.waiting++; s.waiting > burst {
+				return s, nil
+			}
 
 			continue
 		}
