@@ -131,7 +131,7 @@ func (c *Controller) look(ctx context.Context, logger *zap.Logger, r controller.
 			continue
 		}
 
-		v := c.evaluate(ctx, trigger, o)
+		v := c.programs.evaluate(ctx, trigger, o)
 		if ctx.Err() != nil {
 			return fmt.Errorf("error evaluating trigger %q: %w", trigger.Metadata().ID(), ctx.Err())
 		}

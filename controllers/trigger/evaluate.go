@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"strconv"
 
+	"github.com/cosi-project/runtime/pkg/resource"
+
 	"gateway/resources"
 )
 
@@ -29,13 +31,39 @@ type verdict struct {
 	actions         []*resources.Action
 }
 
+// Verdict is what a trigger makes of an event.
+type Verdict struct {
+	// Concerned reports that the trigger is about events of this source and name; otherwise it does not look.
+	Concerned bool
+	// Reason is Fired, NotFired, Failed or TooManyHops, and Message says more.
+	Reason, Message string
+	// Actions are what a trigger that fires asks for, in the order of its do.
+	Actions []*resources.Action
+}
+
+// Evaluate lets a trigger look at an event as the controller does. Nothing is written: it is for trying triggers out.
+func Evaluate(ctx context.Context, trigger *resources.Trigger, event resource.Resource) (Verdict, error) {
+	o := observe(event)
+	if o.attributes == nil {
+		return Verdict{}, fmt.Errorf("%s %q is not an event", event.Metadata().Type(), event.Metadata().ID())
+	}
+
+	if !o.concerns(trigger) {
+		return Verdict{}, nil
+	}
+
+	v := (&programs{}).evaluate(ctx, trigger, o)
+
+	return Verdict{Concerned: true, Reason: v.reason, Message: v.message, Actions: v.actions}, nil
+}
+
 // evaluate decides whether the trigger fires, and makes its actions: all of them or none.
-func (c *Controller) evaluate(ctx context.Context, trigger *resources.Trigger, o *observation) verdict {
+func (p *programs) evaluate(ctx context.Context, trigger *resources.Trigger, o *observation) verdict {
 	if o.attributes.Hops >= maxHops {
 		return verdict{reason: ReasonTooManyHops, message: fmt.Sprintf("the event went through a gateway %d times: a loop", o.attributes.Hops)}
 	}
 
-	compiled, err := c.programs.of(trigger)
+	compiled, err := p.of(trigger)
 	if err != nil {
 		return verdict{reason: ReasonFailed, message: err.Error()}
 	}
