@@ -39,7 +39,7 @@ func (o *operations) describe(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 
-	ctx, name := r.Context(), fileName(kind, r.PathValue("name"))
+	ctx, name := r.Context(), r.PathValue("name")
 
 	var d Description
 	if d.Object, err = o.one(ctx, kind, name); err != nil {

@@ -3,7 +3,6 @@ package api
 import (
 	"context"
 	"fmt"
-	"path/filepath"
 
 	"github.com/cosi-project/runtime/pkg/state"
 
@@ -22,15 +21,6 @@ type FileStatus struct {
 }
 
 const fileKind = "FileStatus"
-
-// fileName returns the id of a file that is named by its absolute path.
-func fileName(kind *resources.Kind, name string) string {
-	if kind.Name == fileKind && filepath.IsAbs(name) {
-		return resources.FileID(filepath.Clean(name))
-	}
-
-	return name
-}
 
 // withApplied adds to a file what became of its documents. Other objects stay as they are.
 func (o *Operations) withApplied(ctx context.Context, object *config.Object) error {

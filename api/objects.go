@@ -60,8 +60,6 @@ func (o *Operations) join(ctx context.Context, kind *resources.Kind, selector *r
 
 // one returns one object, errNotFound where there is none.
 func (o *Operations) one(ctx context.Context, kind *resources.Kind, name string) (config.Object, error) {
-	name = fileName(kind, name)
-
 	declared, err := o.state.Get(ctx, kind.Pointer(name))
 	if state.IsNotFoundError(err) {
 		return config.Object{}, fmt.Errorf("%s %q: %w", kind.Name, name, errNotFound)
@@ -186,7 +184,7 @@ func (o *operations) watch(w http.ResponseWriter, r *http.Request) error {
 	}
 
 	follower := &follower{
-		w: w, o: o, kind: kind, name: fileName(kind, r.URL.Query().Get("name")), selector: selector, sent: map[string]bool{},
+		w: w, o: o, kind: kind, name: r.URL.Query().Get("name"), selector: selector, sent: map[string]bool{},
 	}
 
 	return follower.run(ctx, events)

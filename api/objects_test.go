@@ -95,7 +95,7 @@ func TestAFileIsJoinedWithWhatBecameOfItsDocuments(t *testing.T) {
 	file.TypedSpec().Path, file.TypedSpec().Bytes = apitest.File.Name, 12
 	require.NoError(t, w.State.Create(t.Context(), file))
 
-	object, err := w.Client.Get(t.Context(), "file", apitest.File.Name)
+	object, err := w.Client.Get(t.Context(), "file", id)
 	require.NoError(t, err)
 	require.JSONEq(t, `{"path": "`+apitest.File.Name+`", "root": "", "bytes": 12}`, string(object.Status))
 
@@ -206,7 +206,7 @@ func TestAFileIsWatchedWithItsDocuments(t *testing.T) {
 
 	var last json.RawMessage
 
-	err := w.Client.Watch(ctx, "file", apitest.File.Name, "", func(c client.Change) (bool, error) {
+	err := w.Client.Watch(ctx, "file", id, "", func(c client.Change) (bool, error) {
 		switch c.Type {
 		case client.Synced:
 			result := resources.NewApplyResult(id)

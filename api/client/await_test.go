@@ -168,6 +168,6 @@ func TestNetworksAndHostsAreInForceWhenTheyAreReady(t *testing.T) {
 func TestWhatCanNotBeWaitedForIsRefused(t *testing.T) {
 	for _, text := range []string{"", "state", "state=", "condition=", "deleted", "jsonpath={.status}"} {
 		_, err := client.ParseGoal("VM", "web-1", text)
-		require.ErrorContains(t, err, "use condition=TYPE, state=STATE or delete", text)
+		require.ErrorContains(t, err, "use condition=TYPE, state=STATE, create or delete", text)
 	}
 }

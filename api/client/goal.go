@@ -28,7 +28,7 @@ type observed struct {
 	LastError        string                `json:"lastError"`
 }
 
-// ParseGoal reads what --for takes: condition=TYPE, condition=TYPE=STATUS, state=STATE or delete.
+// ParseGoal reads what --for takes: condition=TYPE, condition=TYPE=STATUS, state=STATE, create or delete.
 func ParseGoal(kind, name, text string) (Goal, error) {
 	goal := Goal{Kind: kind, Name: name}
 	what, value, _ := strings.Cut(text, "=")
@@ -36,6 +36,8 @@ func ParseGoal(kind, name, text string) (Goal, error) {
 	switch {
 	case text == "delete":
 		goal.gone = true
+	case text == "create":
+		goal.check = func(*Object) (bool, string, error) { return true, "", nil }
 	case what == "condition" && value != "":
 		typ, status, given := strings.Cut(value, "=")
 		if !given {
@@ -46,7 +48,7 @@ func ParseGoal(kind, name, text string) (Goal, error) {
 	case what == "state" && value != "":
 		goal.check = hasState(value)
 	default:
-		return goal, fmt.Errorf("%q can't be waited for: use condition=TYPE, state=STATE or delete", text)
+		return goal, fmt.Errorf("%q can't be waited for: use condition=TYPE, state=STATE, create or delete", text)
 	}
 
 	return goal, nil

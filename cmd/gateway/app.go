@@ -66,7 +66,7 @@ func (a *app) run(args []string) int {
 		return exitDone
 	}
 
-	if !a.started {
+	if !a.started && cmd != root {
 		err = fmt.Errorf("%w: usage: %s", err, cmd.UseLine())
 	}
 
@@ -101,11 +101,12 @@ func (a *app) root() *cobra.Command {
 		Short:         "Keeps libvirt hypervisors in their declared state",
 		SilenceErrors: true,
 		SilenceUsage:  true,
-		Args:          cobra.NoArgs,
+		Args:          unknownCommand,
 		// A PersistentPreRun runs after flags and arguments were checked.
 		PersistentPreRun: func(*cobra.Command, []string) { a.started = true },
 		RunE:             func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
+	root.SuggestionsMinimumDistance = 2 // SuggestionsFor has no default of its own
 	root.PersistentFlags().StringVar(&a.server, "server", "", "address of the gateway: unix:///PATH (default $GATEWAY_SERVER, then the usual sockets)")
 	root.AddCommand(
 		a.runCommand(), a.validateCommand(), a.applyCommand(), a.getCommand(), a.describeCommand(), a.waitCommand(), a.deleteCommand(),
@@ -114,8 +115,23 @@ func (a *app) root() *cobra.Command {
 	)
 
 	root.AddCommand(a.powerCommands()...)
+	a.addBridgeCommands(root)
 
 	return root
+}
+
+// unknownCommand refuses arguments of the program itself, with the command that may be meant.
+func unknownCommand(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+
+	hint := ""
+	if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
+		hint = fmt.Sprintf(": did you mean %q?", near[0])
+	}
+
+	return fmt.Errorf("unknown command %q%s", args[0], hint)
 }
 
 // client returns the client of the gateway that --server, GATEWAY_SERVER or the usual places name.

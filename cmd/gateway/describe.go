@@ -16,7 +16,7 @@ func (a *app) describeCommand() *cobra.Command {
 		Args:              cobra.ExactArgs(2),
 		ValidArgsFunction: a.completeKindName,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			kind, err := kindNamed(args[0])
+			kind, name, err := objectNamed(args)
 			if err != nil {
 				return err
 			}
@@ -29,7 +29,7 @@ func (a *app) describeCommand() *cobra.Command {
 				return err
 			}
 
-			description, err := c.Describe(ctx, kind.Name, args[1])
+			description, err := c.Describe(ctx, kind.Name, name)
 			if err != nil {
 				return err
 			}

@@ -41,14 +41,12 @@ func (a *app) getCommand() *cobra.Command {
 				return err
 			}
 
-			if flags.kind, err = kindNamed(args[0]); err != nil {
+			if flags.kind, flags.name, err = objectNamed(args); err != nil {
 				return err
 			}
 
-			if len(args) > 1 {
-				if flags.name = args[1]; flags.selector != "" {
-					return usageError("give either a name or a selector, not both")
-				}
+			if flags.name != "" && flags.selector != "" {
+				return usageError("give either a name or a selector, not both")
 			}
 
 			ctx, stop := interruptible(cmd)

@@ -107,8 +107,13 @@ func (a *app) serve(ctx context.Context, flags runFlags) error {
 	}
 }
 
+// reloader is the part of a gateway that SIGHUP is for.
+type reloader interface {
+	Reload() error
+}
+
 // again reads what can change while the gateway runs. What can't be read stays as it is.
-func again(g *gateway.Gateway, flags runFlags, level zap.AtomicLevel, logger *zap.Logger) {
+func again(g reloader, flags runFlags, level zap.AtomicLevel, logger *zap.Logger) {
 	err := g.Reload()
 
 	cfg, loadErr := flags.load()

@@ -20,23 +20,23 @@ func (a *app) waitCommand() *cobra.Command {
 	)
 
 	cmd := &cobra.Command{
-		Use:   "wait KIND NAME --for condition=TYPE|state=STATE|delete",
+		Use:   "wait KIND NAME --for condition=TYPE|state=STATE|create|delete",
 		Short: "Wait for an object",
-		Long: "Waits until the object has a condition (condition=Converged, condition=Converged=False), a state (state=running), or is\n" +
-			"gone (delete). An object that does not exist yet is waited for.",
+		Long: "Waits until the object has a condition (condition=Converged, condition=Converged=False), a state (state=running), is\n" +
+			"there (create), or gone (delete). An object that does not exist yet is waited for.",
 		Args:              cobra.ExactArgs(2),
 		ValidArgsFunction: a.completeKindName,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			kind, err := kindNamed(args[0])
+			kind, name, err := objectNamed(args)
 			if err != nil {
 				return err
 			}
 
 			if goal == "" {
-				return usageError("say what to wait for: --for condition=TYPE, --for state=STATE or --for delete")
+				return usageError("say what to wait for: --for condition=TYPE, state=STATE, create or delete")
 			}
 
-			wanted, err := client.ParseGoal(kind.Name, args[1], goal)
+			wanted, err := client.ParseGoal(kind.Name, name, goal)
 			if err != nil {
 				return usageError("--for: %w", err)
 			}
@@ -53,7 +53,7 @@ func (a *app) waitCommand() *cobra.Command {
 		},
 	}
 
-	cmd.Flags().StringVar(&goal, "for", "", "condition=TYPE, state=STATE or delete")
+	cmd.Flags().StringVar(&goal, "for", "", "condition=TYPE, state=STATE, create or delete")
 	timeoutFlag(cmd, &timeout)
 
 	return cmd
