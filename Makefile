@@ -19,11 +19,14 @@ build: bin/gateway
 bin/gateway: $(GO_FILES) go.mod go.sum
 	CGO_ENABLED=1 go build -tags $(TAGS) -ldflags "-X main.version=$(VERSION)" -o $@ ./cmd/gateway
 
+.cache/bin/libvirtd-parent: hack/libvirtd/main.go go.mod
+	go build -o $@ ./hack/libvirtd
+
 # The quick-start documents on the libvirt of this machine. Ctrl-C ends the gateway and leaves the VMs as they are.
 run:
 	@hack/install-packages.sh run
-	@$(MAKE) --no-print-directory build
-	@hack/run.sh bin/gateway
+	@$(MAKE) --no-print-directory build .cache/bin/libvirtd-parent
+	@hack/run.sh bin/gateway .cache/bin/libvirtd-parent
 
 # Everything: unit tests, the seeded simulator, end-to-end tests against real parts, with the race detector.
 test:

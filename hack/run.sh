@@ -4,7 +4,7 @@
 set -euo pipefail
 export PATH="$PATH:/usr/sbin:/sbin"
 
-gateway=$1
+gateway=$1 parent=$2
 here=$(cd "$(dirname "$0")/.." && pwd)
 work=$here/quickstart
 listen=${GATEWAY_HTTP_LISTEN:-127.0.0.1:8080}
@@ -22,9 +22,13 @@ hypervisor() {
   fi
   if [ "$(id -u)" -eq 0 ] && command -v libvirtd >/dev/null; then
     echo "hypervisor: no libvirt daemon answers; starting virtlogd and libvirtd" >&2
-    virtlogd -d >/dev/null 2>&1 || true
-    libvirtd -d >/dev/null 2>&1 || true
-    for _ in $(seq 50); do
+    # Where no udev gave /dev/kvm its usual group and mode, QEMU's user can't open it, and libvirt, which can, asks QEMU
+    # anew at every call what it can do.
+    if [ -c /dev/kvm ] && getent group kvm >/dev/null && [ "$(stat -c %G%a /dev/kvm)" = root600 ]; then
+      chgrp kvm /dev/kvm && chmod 660 /dev/kvm
+    fi
+    setsid "$parent" >/dev/null 2>&1 </dev/null &
+    for _ in $(seq 100); do
       if answers qemu:///system; then
         echo "hypervisor: qemu:///system, by the libvirtd that was just started (it keeps running)" >&2
         echo qemu:///system
@@ -49,6 +53,8 @@ done
 sed -i -E "s#uri: (qemu:///system|test:///default)#uri: $uri#" "$work"/documents.d/*.yaml
 
 export GATEWAY_SERVER="unix://$work/data/gateway.sock"
+# A fixed id, so that the quick start finds its VMs again when its directory was removed in between.
+export GATEWAY_ID=quickstart
 log=$work/gateway.log
 "$gateway" run --documents "$work/documents.d" --data-dir "$work/data" --listen "$listen" >"$log" 2>&1 &
 pid=$!
@@ -72,11 +78,14 @@ last=
 deadline=$((SECONDS + 60))
 while kill -0 "$pid" 2>/dev/null; do
   table=$("$gateway" get vm 2>/dev/null || true)
-  if [ -n "$table" ] && [ "$table" != "$last" ]; then
+  # What changes by itself, the age, is not a change.
+  seen=$(sed 's/ [^ ]*$//' <<<"$table")
+  if [ -n "$table" ] && [ "$seen" != "$last" ]; then
     printf '\n%s\n' "$table"
-    last=$table
+    last=$seen
   fi
-  [ "$("$gateway" get vm -o json 2>/dev/null | grep -c '"state": "running"' || true)" -ge 3 ] && break
+  running=$(grep -c ' running ' <<<"$table" || true)
+  [ "$running" -ge 3 ] && break
   if [ $SECONDS -gt $deadline ]; then
     echo "not all VMs are running after 60 s; the log is $log, and \`gateway describe vm NAME\` says what each waits for" >&2
     break
