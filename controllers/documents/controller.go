@@ -47,6 +47,8 @@ type Controller struct {
 	// visited are the files that this process has looked at: the first look repeats what was refused, because policy or
 	// program may have changed since.
 	visited visited
+	// turns keeps the order of messages about one object.
+	turns turns
 	// confirmed are mass deletions that go on.
 	confirmed confirmed
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/cosi-project/runtime/pkg/resource"
 	"go.uber.org/zap"
 
+	"gateway/config"
 	"gateway/controllers/chain"
 	"gateway/resources"
 	"gateway/store"
@@ -35,6 +36,16 @@ func messageOf(event resource.Resource) (m message, ok bool) {
 	}
 }
 
+// origin is who declares what the message carries.
+func (m *message) origin() resources.Origin {
+	return resources.Origin{Source: resources.OriginSource(m.attributes.Source), Name: m.attributes.Name}
+}
+
+// documents decodes what the message carries.
+func (m *message) documents() ([]config.Document, error) {
+	return documentsOf(m.origin().String(), m.data, m.rule.Path)
+}
+
 // reconcileMessage applies what a sender declared, once. What is wrong with it is final: a sender sends again.
 func (c *Controller) reconcileMessage(ctx context.Context, logger *zap.Logger, r controller.QRuntime, ptr resource.Pointer) error {
 	event, err := chain.Get[resource.Resource](ctx, r, ptr)
@@ -43,6 +54,8 @@ func (c *Controller) reconcileMessage(ctx context.Context, logger *zap.Logger, r
 	}
 
 	if event == nil {
+		c.turns.end(ptr.ID())
+
 		_, err := chain.Drop(ctx, r, resources.NewApplyResult(ptr.ID()).Metadata())
 
 		return err
@@ -54,6 +67,8 @@ func (c *Controller) reconcileMessage(ctx context.Context, logger *zap.Logger, r
 	}
 
 	if !event.Metadata().Finalizers().Has(resources.FinalizerDocuments) {
+		c.turns.end(ptr.ID())
+
 		return nil
 	}
 
@@ -69,18 +84,35 @@ func (c *Controller) reconcileMessage(ctx context.Context, logger *zap.Logger, r
 		}
 	}
 
-	return chain.Release(ctx, r, ptr, resources.FinalizerDocuments)
+	if err := chain.Release(ctx, r, ptr, resources.FinalizerDocuments); err != nil {
+		return err
+	}
+
+	c.turns.end(ptr.ID())
+
+	return nil
 }
 
+// applyMessage applies a message when it is its turn.
 func (c *Controller) applyMessage(ctx context.Context, logger *zap.Logger, r controller.QRuntime, id resource.ID, m message) error {
-	origin := resources.Origin{Source: resources.OriginSource(m.attributes.Source), Name: m.attributes.Name}
+	if err := c.loadTurns(ctx, r); err != nil {
+		return err
+	}
+
+	origin := m.origin()
 	spec := resources.ApplyResultSpec{
 		Origin: origin.String(), Sequence: m.attributes.Sequence, Digest: m.attributes.Digest, Time: time.Now(),
 	}
 
 	var refused []*store.AdmissionError
 
-	documents, err := documentsOf(origin.String(), m.data, m.rule.Path)
+	documents, err := m.documents()
+	c.turns.take(id, m, documents)
+
+	if !c.turns.has(id) {
+		return controller.NewRequeueInterval(leavingInterval)
+	}
+
 	if err != nil {
 		spec.Error = err.Error()
 		refused = append(refused, &store.AdmissionError{Reason: resources.ReasonInvalid, Message: spec.Error})

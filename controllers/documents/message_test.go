@@ -135,6 +135,37 @@ func TestAMessageWaitsForAnObjectInTeardown(t *testing.T) {
 	})
 }
 
+// What is sent later is in force in the end, also where the earlier had to wait, and across a restart.
+func TestAMessageThatWaitsIsNotOvertaken(t *testing.T) {
+	for name, restart := range map[string]bool{"in one process": false, "after a restart": true} {
+		t.Run(name, func(t *testing.T) {
+			run(t, func(w *world) {
+				rule := resources.ApplyRule{Kinds: []string{"VM"}, Delete: true}
+				w.webhook("e1", document("web", "cpus: 1"), rule)
+				w.hold("web")
+				_, err := w.st.Teardown(t.Context(), resources.NewVMConfig("web").Metadata())
+				require.NoError(t, err)
+
+				remove := "apiVersion: gateway/v1alpha1\nkind: VM\nmetadata: {name: web, annotations: {delete: \"true\"}}\nspec: {}\n"
+				w.deliver("e3", document("web", "cpus: 2"), rule)
+				w.deliver("e2", remove, rule)
+				rig.Settle(t, 3*time.Second)
+
+				if restart {
+					w.stop()
+					w.start()
+				}
+
+				rig.Settle(t, 3*time.Second)
+				w.letGo("web")
+				rig.Settle(t, 5*time.Second)
+				require.Empty(t, w.vms(), "the deletion was sent last")
+				require.Empty(t, w.entries(store.ClassDead))
+			})
+		})
+	}
+}
+
 func TestACrashAfterTheResultAppliesNothingAgain(t *testing.T) {
 	run(t, func(w *world) {
 		rule := resources.ApplyRule{Kinds: []string{"VM"}}

@@ -192,8 +192,8 @@ func (w *world) act(a *resources.Action) {
 	w.settle()
 }
 
-// webhook takes a delivery in, as the source does, and returns what became of it.
-func (w *world) webhook(id, data string, rule resources.ApplyRule) *resources.ApplyResultSpec {
+// deliver takes a delivery in, as the source does.
+func (w *world) deliver(id, data string, rule resources.ApplyRule) *resources.WebhookEvent {
 	w.Helper()
 
 	e := resources.NewWebhookEvent(id)
@@ -207,6 +207,14 @@ func (w *world) webhook(id, data string, rule resources.ApplyRule) *resources.Ap
 	require.NoError(w, w.st.Create(w.Context(), e, state.WithCreateOwner(resources.SourceWebhooks)))
 	w.settle()
 
+	return e
+}
+
+// webhook takes a delivery in and returns what became of it.
+func (w *world) webhook(id, data string, rule resources.ApplyRule) *resources.ApplyResultSpec {
+	w.Helper()
+
+	e := w.deliver(id, data, rule)
 	event := rig.Get[*resources.WebhookEvent](w.T, w.st, e.Metadata())
 	require.NotNil(w, event)
 	require.True(w, event.Metadata().Finalizers().Empty(), "the event is processed")
