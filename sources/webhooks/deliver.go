@@ -126,11 +126,13 @@ func (s *Server) store(ctx context.Context, event *resources.WebhookEvent) (dupl
 	}
 
 	if err := s.State.Create(ctx, event, state.WithCreateOwner(resources.SourceWebhooks)); err != nil {
-		if state.IsConflictError(err) { // created before a crash that lost the journal's entry, which was never acknowledged
-			return true, nil
+		if !state.IsConflictError(err) {
+			return false, fmt.Errorf("error creating event %s: %w", a.ID, err)
 		}
 
-		return false, fmt.Errorf("error creating event %s: %w", a.ID, err)
+		if duplicate, err = true, s.lost(ctx, event); err != nil {
+			return false, err
+		}
 	}
 
 	attributes, err := json.Marshal(a)
@@ -152,5 +154,32 @@ func (s *Server) store(ctx context.Context, event *resources.WebhookEvent) (dupl
 		return false, fmt.Errorf("error recording event %s: %w", a.ID, err)
 	}
 
-	return false, nil
+	return duplicate, nil
+}
+
+// lost makes a delivery the one whose event is there although the journal does not know it: created before a crash that lost
+// the entry, and never acknowledged. The entry is made up for by the caller. Where the event is there because it is dead and
+// not yet cleared away, the error asks the sender to come again: then it is processed anew.
+func (s *Server) lost(ctx context.Context, event *resources.WebhookEvent) error {
+	a := &event.TypedSpec().Event
+
+	entries, err := s.Journal.Query(ctx, store.Query{Classes: []store.Class{store.ClassDead}, EventID: a.ID, Limit: 1})
+	if err != nil {
+		return fmt.Errorf("error looking for event %s in the journal: %w", a.ID, err)
+	}
+
+	if len(entries) > 0 {
+		return later(http.StatusServiceUnavailable, "dead", "the same delivery has just failed")
+	}
+
+	first, err := s.State.Get(ctx, event.Metadata())
+	if err != nil {
+		return fmt.Errorf("error reading event %s: %w", a.ID, err)
+	}
+
+	if spec, ok := first.Spec().(*resources.WebhookEventSpec); ok {
+		*a = spec.Event
+	}
+
+	return nil
 }

@@ -180,6 +180,10 @@ func (s *Server) keep(r *http.Request, route *route, events []*resources.Webhook
 
 	for _, event := range events {
 		duplicate, err := s.store(ctx, event)
+		if refused, ok := errors.AsType[*refusal](err); ok {
+			return 0, nil, refused
+		}
+
 		if err != nil {
 			s.Logger.Error("an event could not be stored", zap.String("webhook", route.name), zap.Error(err))
 

@@ -502,6 +502,32 @@ func TestCaseS14WhatCanNotBeKeptIsNotAcknowledged(t *testing.T) {
 	require.Len(t, b.events(), 1, "the retry stores it once")
 }
 
+// A kill between the two writes of a delivery leaves the event without its entry in the journal: what is then acknowledged has
+// one all the same. An event that is there because it failed is sent again, when it is cleared away.
+func TestADeliveryWhoseEntryWasLostIsInTheJournalOnceItIsAcknowledged(t *testing.T) {
+	b := newBench(t)
+	b.route("hook", nil)
+
+	id := map[string]string{"X-GitHub-Delivery": "1"}
+	first := b.github("hook", `{}`, id)
+	b.store.Journal().Forget(resources.SourceWebhook, "hook", "1") // as if it had been lost
+
+	again := b.github("hook", `{}`, id)
+	require.Equal(t, http.StatusAccepted, again.status)
+	require.Equal(t, first.ID, again.ID)
+
+	seen, ok := b.store.Journal().Seen(resources.SourceWebhook, "hook", "1")
+	require.True(t, ok)
+	require.Equal(t, first.ID, seen)
+
+	b.store.Journal().Forget(resources.SourceWebhook, "hook", "1")
+	require.NoError(t, b.store.Journal().Append(store.Entry{Class: store.ClassDead, Source: resources.SourceWebhook, Name: "hook", EventID: first.ID}))
+
+	dead := b.github("hook", `{}`, id)
+	require.Equal(t, http.StatusServiceUnavailable, dead.status)
+	require.NotEmpty(t, dead.header.Get("Retry-After"))
+}
+
 func TestCaseS15UnknownRoutesMethodsAndTokensInTheQuery(t *testing.T) {
 	b := newBench(t)
 	b.route("bearer", func(s *resources.WebhookSpec) {
