@@ -290,6 +290,10 @@ func (s *Sink) finish(ctx context.Context, o outcome) {
 
 	e.flying = false
 
+	if o.err == nil && o.tombstone != nil {
+		o.err = s.bury(ctx, o.tombstone) // one that stays is told again
+	}
+
 	if o.err != nil {
 		s.Metrics.Failed.Inc()
 		s.pause(e, o.err)
@@ -304,7 +308,6 @@ func (s *Sink) finish(ctx context.Context, o outcome) {
 	switch {
 	case o.tombstone != nil:
 		e.tombstones, e.uid = e.tombstones[1:], ""
-		s.bury(ctx, o.tombstone)
 	case e.status == o.status:
 		e.status, e.uid = nil, uidOf(o.status)
 	default:
@@ -333,11 +336,13 @@ func (s *Sink) pause(e *entry, err error) {
 }
 
 // bury destroys a tombstone whose message was acknowledged.
-func (s *Sink) bury(ctx context.Context, t *resources.Tombstone) {
+func (s *Sink) bury(ctx context.Context, t *resources.Tombstone) error {
+	err := s.State.Destroy(ctx, t.Metadata(), state.WithDestroyOwner(t.Metadata().Owner()))
+	if err != nil && !state.IsNotFoundError(err) {
+		return fmt.Errorf("error removing the tombstone of %s/%s: %w", t.TypedSpec().Kind, t.TypedSpec().Name, err)
+	}
+
 	delete(s.outbox.seen, t.TypedSpec().UID)
 
-	err := s.State.Destroy(ctx, t.Metadata(), state.WithDestroyOwner(t.Metadata().Owner()))
-	if err != nil && !state.IsNotFoundError(err) && ctx.Err() == nil {
-		s.Logger.Warn("a tombstone could not be removed; its message will be sent again at the next start", zap.String("name", t.TypedSpec().Name), zap.Error(err))
-	}
+	return nil
 }

@@ -236,6 +236,44 @@ func TestTheLastMessageOfADeletedVMComesBeforeItsSuccessor(t *testing.T) {
 	})
 }
 
+// refusing is a state that can't be written for a while.
+type refusing struct {
+	state.State
+
+	until time.Time
+}
+
+func (r *refusing) Destroy(ctx context.Context, ptr resource.Pointer, opts ...state.DestroyOption) error {
+	if time.Now().Before(r.until) {
+		return errors.New("the store can't be written")
+	}
+
+	return r.State.Destroy(ctx, ptr, opts...)
+}
+
+func TestATombstoneGoesWhenTheStoreCanBeWrittenAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		st, e := &refusing{newState(), time.Now().Add(time.Minute)}, newEdge()
+		create(t, st, "web-1", "u1")
+		run(t, st, e)
+		synctest.Wait()
+
+		r, err := st.Get(t.Context(), resources.NewVMStatus("web-1").Metadata())
+		require.NoError(t, err)
+
+		stone := resources.NewTombstone("u1")
+		*stone.TypedSpec() = resources.TombstoneSpec{Kind: "VM", Name: "web-1", UID: "u1", Number: 2, Time: time.Now()}
+		require.NoError(t, st.Create(t.Context(), stone, state.WithCreateOwner("vm")))
+		require.NoError(t, st.State.Destroy(t.Context(), r.Metadata(), state.WithDestroyOwner("vm")))
+		time.Sleep(2 * time.Minute)
+
+		list, err := st.List(t.Context(), resources.NewTombstone("").Metadata())
+		require.NoError(t, err)
+		require.Empty(t, list.Items)
+		require.Len(t, e.messages("gateway.vm.web-1.status"), 2)
+	})
+}
+
 func TestWhateverIsLostTheNewestArrivesInOrder(t *testing.T) {
 	for seed := range uint64(50) {
 		synctest.Test(t, func(t *testing.T) {
