@@ -69,6 +69,14 @@ func TestInterfacesChangeUnderARunningDomain(t *testing.T) {
 		require.Equal(t, before.Interfaces[1:], c.Retiring)
 		require.Contains(t, g.Networks("a"), "dmz")
 
+		// Somebody else joins: the running guest keeps its entry, and so its address.
+		g.Create(vm("w", on("dmz")))
+		g.Settle()
+		require.Len(t, g.Networks("a")["dmz"], 2)
+		g.Delete(resources.NewVMConfig("w").Metadata())
+		g.Settle()
+		require.Len(t, g.Networks("a")["dmz"], 1)
+
 		uuid := hypervisor.DomainUUID(chaintest.GatewayID, "v")
 		require.True(t, g.World.Host("a").Destroy(uuid))
 		require.True(t, g.World.Host("a").Start(uuid))

@@ -193,6 +193,13 @@ func requireConverged(g *chaintest.Rig) {
 			addresses[b.Network+b.Address] = name
 			entries[c.Host+" "+b.Network]++
 		}
+
+		for _, b := range c.Retiring { // the running guest has it still, and its entry with it
+			again := func(now resources.NetworkBinding) bool { return now.Network == b.Network && now.MAC == b.MAC }
+			if !slices.ContainsFunc(c.Interfaces, again) {
+				entries[c.Host+" "+b.Network]++
+			}
+		}
 	}
 
 	requireNoneForgotten(g, cpus)

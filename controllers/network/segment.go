@@ -95,12 +95,16 @@ func (l *ledger) specOf(s *segment, doc *document, gateway string) *hypervisor.N
 	}
 
 	for vm := range s.members {
-		name := vm
+		name, macs := vm, map[string]bool{}
 
-		for _, b := range l.vms[vm].interfaces {
-			if b.Network != s.network || !b.Ours || !doc.contains(b.Address) {
+		// What retires keeps its entry, so that the running guest keeps its address; an interface that got another address
+		// has the new one.
+		for _, b := range l.vms[vm].held() {
+			if b.Network != s.network || !b.Ours || !doc.contains(b.Address) || macs[b.MAC] {
 				continue
 			}
+
+			macs[b.MAC] = true
 
 			spec.Hosts = append(spec.Hosts, hypervisor.NetworkHost{MAC: b.MAC, Address: b.Address, Name: name})
 			name = ""
