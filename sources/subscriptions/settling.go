@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"gateway/store"
@@ -21,6 +22,7 @@ type settling struct {
 	slots    chan struct{}
 	failures chan error
 	running  sync.WaitGroup
+	settled  atomic.Bool
 }
 
 func newSettling() *settling {
@@ -47,6 +49,10 @@ func (s *settling) settle(ctx context.Context, barrier store.Barrier, finish fun
 			err = finish(limited)
 		}
 
+		if err == nil {
+			s.settled.Store(true)
+		}
+
 		if err == nil || ctx.Err() != nil {
 			return
 		}
@@ -69,6 +75,9 @@ func (s *settling) failed() error {
 		return nil
 	}
 }
+
+// works reports whether any message was settled.
+func (s *settling) works() bool { return s.settled.Load() }
 
 // wait waits for all, at most settleTimeout.
 func (s *settling) wait() { s.running.Wait() }

@@ -64,29 +64,34 @@ func (w *worker) pull(ctx context.Context, connection *Connection, consumer jets
 	defer messages.Stop()
 	defer context.AfterFunc(ctx, messages.Stop)() // ends a Next that waits
 
-	w.link(connection)
-
 	for {
+		if !w.failing || settling.works() {
+			w.failing = false
+			w.link(connection)
+		}
+
 		msg, err := messages.Next(jetstream.NextMaxWait(streamCheck))
 
 		switch {
 		case ctx.Err() != nil:
 			return ctx.Err()
-		case errors.Is(err, nats.ErrTimeout), errors.Is(err, jetstream.ErrNoHeartbeat):
-			if err := w.lookAfter(ctx, connection, consumer, errors.Is(err, jetstream.ErrNoHeartbeat)); err != nil {
+		case errors.Is(err, nats.ErrTimeout):
+			w.failing = false // there is nothing that could fail
+		case errors.Is(err, jetstream.ErrNoHeartbeat):
+			if err := w.lookAfter(ctx, connection, consumer); err != nil {
 				return err
 			}
 		case err != nil:
 			return fmt.Errorf("error pulling from stream %s: %w", w.spec.Stream, err)
 		default:
-			w.link(connection)
-
 			if err := w.takeStream(ctx, connection, msg, settling); err != nil {
 				return err
 			}
 		}
 
 		if err := settling.failed(); err != nil {
+			w.failing = true
+
 			return err
 		}
 
@@ -98,28 +103,19 @@ func (w *worker) pull(ctx context.Context, connection *Connection, consumer jets
 	}
 }
 
-// lookAfter shows whether the server is there. When it is and yet gives no sign of life, the consumer may be gone: with a
+// lookAfter is called when the server gives no sign of life. When it is there all the same, the consumer may be gone: with a
 // server that was restarted without its streams, or deleted while the connection was away. The client library would ask it
 // for messages for ever.
-func (w *worker) lookAfter(ctx context.Context, connection *Connection, consumer jetstream.Consumer, silent bool) error {
-	if !silent || !connection.NATS.IsConnected() {
-		w.link(connection)
-
+func (w *worker) lookAfter(ctx context.Context, connection *Connection, consumer jetstream.Consumer) error {
+	if !connection.NATS.IsConnected() {
 		return nil
 	}
 
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
 
-	_, err := consumer.Info(ctx)
-
-	switch {
-	case err == nil:
-		w.link(connection)
-	case errors.Is(err, jetstream.ErrConsumerNotFound), errors.Is(err, jetstream.ErrStreamNotFound):
-		return fmt.Errorf("error pulling from stream %s: %w", w.spec.Stream, err)
-	default:
-		w.set(resources.ConditionFalse, resources.ReasonDisconnected, "JetStream does not answer")
+	if _, err := consumer.Info(ctx); err != nil {
+		return fmt.Errorf("error asking for the consumer of stream %s: %w", w.spec.Stream, err)
 	}
 
 	return nil
@@ -208,6 +204,8 @@ func (w *worker) takeStream(ctx context.Context, connection *Connection, msg jet
 
 	if err != nil {
 		// That is ours, not the message's: it comes again, and the worker pauses.
+		w.failing = true
+
 		return errors.Join(err, w.later(msg, meta))
 	}
 

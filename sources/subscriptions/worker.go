@@ -51,6 +51,8 @@ type worker struct {
 	since time.Time
 	// taken says that since is that of a message.
 	taken bool
+	// failing says that messages could not be stored or acknowledged: it is not ready before one was.
+	failing bool
 	// patience are the messages that can't be taken and come again.
 	patience map[uint64]struct{}
 
