@@ -45,38 +45,22 @@ func (b *broker) all(ctx context.Context, name string) (messages []message, err 
 		return nil, fmt.Errorf("error looking up the stream %s: %w", name, err)
 	}
 
-	if stream.CachedInfo().State.Msgs == 0 {
-		return nil, nil
-	}
+	state := stream.CachedInfo().State
 
-	consumer, err := stream.OrderedConsumer(ctx, jetstream.OrderedConsumerConfig{DeliverPolicy: jetstream.DeliverAllPolicy})
-	if err != nil {
-		return nil, fmt.Errorf("error reading the stream %s: %w", name, err)
-	}
+	for sequence := state.FirstSeq; sequence <= state.LastSeq; sequence++ {
+		msg, err := stream.GetMsg(ctx, sequence)
+		if errors.Is(err, jetstream.ErrMsgNotFound) {
+			continue // purged
+		}
 
-	reader, err := consumer.Messages()
-	if err != nil {
-		return nil, fmt.Errorf("error reading the stream %s: %w", name, err)
-	}
-	defer reader.Stop()
-
-	for {
-		msg, err := reader.Next(jetstream.NextContext(ctx))
 		if err != nil {
 			return nil, fmt.Errorf("error reading the stream %s: %w", name, err)
 		}
 
-		meta, err := msg.Metadata()
-		if err != nil {
-			return nil, fmt.Errorf("error reading the stream %s: %w", name, err)
-		}
-
-		messages = append(messages, message{subject: msg.Subject(), id: msg.Headers().Get(natsgo.MsgIdHdr), data: msg.Data()})
-
-		if meta.NumPending == 0 {
-			return messages, nil
-		}
+		messages = append(messages, message{subject: msg.Subject, id: msg.Header.Get(natsgo.MsgIdHdr), data: msg.Data})
 	}
+
+	return messages, nil
 }
 
 // kept returns what a bucket has under a name; nil: nothing.

@@ -76,7 +76,7 @@ func namespaces() error {
 		return errors.New("root is needed")
 	}
 
-	for _, name := range []string{"unshare", "nsenter", "ip"} {
+	for _, name := range []string{"unshare", "nsenter", "setpriv", "ip"} {
 		if _, err := exec.LookPath(name); err != nil {
 			return err
 		}
