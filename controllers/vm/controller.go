@@ -17,9 +17,10 @@ import (
 	"gateway/store"
 )
 
-// DefaultConcurrency is how many VMs are worked on at a time. A step waits for QEMU most of the time; 16 keep a queue of
-// 10,000 from growing while some hosts are slow.
-const DefaultConcurrency = 16
+// DefaultConcurrency is how many VMs are worked on at a time. A step waits for the store's barrier or for QEMU most of the
+// time: 64 share one fsync, and keep the queue short while some hosts are slow. How many calls a host gets at once is the
+// driver's business.
+const DefaultConcurrency = 64
 
 // finalizer is this controller's mark on what it uses.
 const finalizer = resources.ControllerVM
