@@ -23,6 +23,12 @@ var jobs = map[string]job{
 	"gateway": gatewayJob,
 	"latency": latencyJob,
 	"durable": durableJob,
+	"hooks":   hooksJob,
+	"peer":    peerJob,
+	"status":  statusJob,
+	"loop":    loopJob,
+	"restart": restartJob,
+	"hanging": hangingJob,
 }
 
 // childContext is what a job gets.

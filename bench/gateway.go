@@ -196,7 +196,7 @@ type gatewayArgs struct {
 	Hosts int
 	// PerFile is how many VMs one file has.
 	PerFile int
-	// URI of a host; %d is its number.
+	// URI of a host; each %d in it is its number.
 	URI string
 	// Networks is how many networks the VMs are on, one interface each; 0: none.
 	Networks int
@@ -294,10 +294,7 @@ func (a *gatewayArgs) hosts() string {
 	var b strings.Builder
 
 	for n := range a.Hosts {
-		uri := a.URI
-		if strings.Contains(uri, "%d") {
-			uri = fmt.Sprintf(uri, n)
-		}
+		uri := strings.ReplaceAll(a.URI, "%d", strconv.Itoa(n))
 
 		fmt.Fprintf(&b, "---\napiVersion: gateway/v1alpha1\nkind: Host\nmetadata: {name: host-%d}\nspec: {uri: %q, capacity: {cpus: 100000, memory: 100TiB}}\n", n, uri)
 	}

@@ -24,7 +24,13 @@ var benchmarks = []benchmark{
 	{"documents", documentsRow},
 	{"latency", latencyRow},
 	{"durable", durableRow},
+	{"webhook", webhookRows},
+	{"status", statusRow},
+	{"libvirt", libvirtRow},
+	{"qemu", qemuRow},
 	{"growth", growthRows},
+	{"restart", restartRows},
+	{"hanging", hangingRow},
 }
 
 // bench is one run.
