@@ -125,6 +125,13 @@ func (w *watch) follow(ctx context.Context) (connected bool, err error) {
 		}
 	}
 
+	// A change that is too long would be as long the next time; all other ends are those of a connection.
+	if errors.Is(lines.Err(), bufio.ErrTooLong) {
+		w.failed = fmt.Errorf("error reading the gateway's answer: %w", lines.Err())
+
+		return true, errStop
+	}
+
 	return true, nil
 }
 

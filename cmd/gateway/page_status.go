@@ -53,6 +53,7 @@ func (p *page) vm(o *client.Object) error {
 	}
 
 	p.line("State", "%s", vmState(&s))
+	p.line("Waits for", "%s", waitsFor(s.Conditions))
 
 	if !s.LastKnown.IsZero() {
 		p.line("Last known", "%s", moment(s.LastKnown))
@@ -78,6 +79,24 @@ func (p *page) vm(o *client.Object) error {
 	p.rows("Addresses", []string{"ADDRESS", "SOURCE", "NETWORK", "MAC"}, rows)
 
 	return nil
+}
+
+// waitsFor explains the first step, in the order in which they are taken, that keeps a VM from being converged.
+func waitsFor(conditions []resources.Condition) string {
+	if c := resources.FindCondition(conditions, resources.ConditionConverged); c != nil && c.Status == resources.ConditionTrue {
+		return ""
+	}
+
+	for _, step := range []string{
+		resources.ConditionAccepted, resources.ConditionPlaced, resources.ConditionImageReady, resources.ConditionNetworkReady,
+		resources.ConditionConverged,
+	} {
+		if c := resources.FindCondition(conditions, step); c != nil && c.Status == resources.ConditionFalse {
+			return client.Explain(c)
+		}
+	}
+
+	return ""
 }
 
 // otherStatus writes a status without its conditions, which have a table.

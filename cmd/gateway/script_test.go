@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"syscall"
 	"testing"
 	"time"
@@ -39,7 +40,7 @@ func TestScripts(t *testing.T) {
 
 			return nil
 		},
-		Cmds: map[string]func(*testscript.TestScript, bool, []string){"answers": answers, "exits": exits, "signal": send},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){"answers": answers, "exits": exits, "signal": send, "sees": sees},
 	})
 }
 
@@ -50,6 +51,34 @@ func answers(ts *testscript.TestScript, _ bool, _ []string) {
 
 	defer c.Close()
 
+	await(ts, func(ctx context.Context) error {
+		_, err := c.Version(ctx)
+
+		return err
+	})
+}
+
+// sees waits until a file that something in the background writes has a text: sees FILE REGEXP.
+func sees(ts *testscript.TestScript, _ bool, args []string) {
+	if len(args) != 2 {
+		ts.Fatalf("usage: sees FILE REGEXP")
+	}
+
+	pattern, err := regexp.Compile(args[1])
+	ts.Check(err)
+
+	await(ts, func(context.Context) error {
+		text, err := os.ReadFile(ts.MkAbs(args[0]))
+		if err == nil && !pattern.Match(text) {
+			err = fmt.Errorf("%s has no %q:\n%s", args[0], args[1], text)
+		}
+
+		return err
+	})
+}
+
+// await waits until a check passes.
+func await(ts *testscript.TestScript, check func(context.Context) error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	defer cancel()
 
@@ -57,14 +86,14 @@ func answers(ts *testscript.TestScript, _ bool, _ []string) {
 	defer ticker.Stop()
 
 	for {
-		_, err := c.Version(ctx)
+		err := check(ctx)
 		if err == nil {
 			return
 		}
 
 		select {
 		case <-ctx.Done():
-			ts.Fatalf("the gateway does not answer: %v", err)
+			ts.Fatalf("waited for too long: %v", err)
 		case <-ticker.C:
 		}
 	}
