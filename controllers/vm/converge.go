@@ -122,6 +122,8 @@ func (p *pass) settle(ctx context.Context) (bool, error) {
 	case !p.hasPower():
 		p.converged(resources.ConditionFalse, resources.ReasonStarting, "")
 		p.after(settleRetry)
+	case p.cramped():
+		p.converged(resources.ConditionFalse, resources.ReasonNotEnoughCapacity, p.placement.TypedSpec().Message)
 	case p.inProbation():
 		p.converged(resources.ConditionFalse, resources.ReasonCrashLoop, p.crashMessage())
 	case len(p.status.RestartRequired) > 0:

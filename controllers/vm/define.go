@@ -168,6 +168,10 @@ func (p *pass) domainSpec() hypervisor.DomainSpec {
 		Firmware: s.Firmware, Boot: s.Boot, Graphics: s.Graphics, GuestAgent: s.GuestAgent, Adopt: s.Adopt != nil,
 	}
 
+	if p.cramped() {
+		p.keepSize(&d)
+	}
+
 	for i := range s.Disks {
 		disk := &s.Disks[i]
 		if isVolume(disk) {
