@@ -37,7 +37,7 @@ func (h *hypervisor) under(t *testing.T) (restore func()) {
 
 // host returns the document of the host that it is. The VMs idle: there may be more than this machine's CPUs stand for.
 func (h *hypervisor) host() string {
-	return document("Host", "qemu", fmt.Sprintf("{uri: %q, capacity: {cpus: 64}}", h.URI()))
+	return document("Host", "qemu", fmt.Sprintf("{uri: %q, capacity: {cpus: 64, memory: 64TiB}}", h.URI()))
 }
 
 // virsh runs virsh and requires that it succeeds.

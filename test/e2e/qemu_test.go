@@ -36,6 +36,7 @@ func TestQEMU(t *testing.T) {
 		{"a converged VM is not touched however often it is looked at (V62)", convergedIsLeftAlone},
 		{"hostile text stays text (V8)", hostileText},
 		{"a domain of somebody else is left alone (V24)", foreignDomain},
+		{"a start that fails is tried again with the same domain (V23)", startFails},
 		{"a network stays until its last VM is gone (V43)", sharedNetwork},
 		{"a file that is deleted takes VM and network with it", fileDeleted},
 	} {
@@ -265,4 +266,30 @@ func fileDeleted(t *testing.T, g *gateway, h *hypervisor) {
 		return nil
 	})
 	require.Empty(t, h.networks())
+}
+
+// startFails has a VM that can be defined and not started: the same domain is used once it can (V23).
+func startFails(t *testing.T, g *gateway, h *hypervisor) {
+	// More than an emulated machine can address.
+	g.write("huge.yaml", document("VM", "huge", "{memory: 32TiB, shutdown: {grace: 1s}}"))
+
+	var failed object
+
+	eventually(t, "the start fails, and the VM says so", func() (err error) {
+		if failed, err = g.get("VM", "huge"); err == nil && failed.Status.LastError == "" {
+			err = fmt.Errorf("%+v", failed.Status)
+		}
+
+		return err
+	})
+
+	uuid := h.virsh("domuuid", "huge")
+	require.NotEqual(t, "running", h.virsh("domstate", "huge"))
+
+	g.write("huge.yaml", document("VM", "huge", vmSpec))
+	g.running("huge")
+	require.Equal(t, uuid, h.virsh("domuuid", "huge"))
+
+	g.remove("huge.yaml")
+	h.gone(t, []string{"huge"}, nil)
 }
