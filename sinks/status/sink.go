@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"sync"
 	"time"
 
 	"github.com/cosi-project/runtime/pkg/resource"
@@ -57,6 +58,8 @@ type Sink struct {
 	// failures counts attempts in a row that failed; until resume nothing is sent.
 	failures int
 	resume   <-chan time.Time
+
+	running sync.WaitGroup
 }
 
 // outcome is what became of a message.
@@ -66,6 +69,8 @@ type outcome struct {
 	status    resource.Resource
 	tombstone *resources.Tombstone
 	err       error
+	// leftOut says that the message can never be sent.
+	leftOut bool
 }
 
 // New returns a sink; Run does the work.
@@ -77,6 +82,8 @@ func New(o Options) *Sink {
 
 // Run publishes until ctx ends. A watch that was overrun is answered by listing again.
 func (s *Sink) Run(ctx context.Context) error {
+	defer s.running.Wait()
+
 	for {
 		err := s.watch(ctx)
 		if ctx.Err() != nil {
@@ -242,14 +249,14 @@ func (s *Sink) send(ctx context.Context, e *entry) {
 	e.flying = true
 	s.inFlight++
 
-	if err != nil {
-		o.err = err
-		s.report(ctx, o)
-
-		return
+	var future jetstream.PubAckFuture
+	if err == nil {
+		future, err = s.Publisher.PublishMsgAsync(msg)
+		o.leftOut = errors.Is(err, nats.ErrMaxPayload)
+	} else {
+		o.leftOut = true
 	}
 
-	future, err := s.Publisher.PublishMsgAsync(msg)
 	if err != nil {
 		o.err = err
 		s.report(ctx, o)
@@ -258,7 +265,7 @@ func (s *Sink) send(ctx context.Context, e *entry) {
 	}
 
 	// One goroutine a message in flight: at most maxInFlight.
-	go func() {
+	s.running.Go(func() {
 		timeout := time.NewTimer(ackTimeout)
 		defer timeout.Stop()
 
@@ -272,7 +279,7 @@ func (s *Sink) send(ctx context.Context, e *entry) {
 		}
 
 		s.report(ctx, o)
-	}()
+	})
 }
 
 // report hands an outcome to Run's goroutine. done has room for every message in flight, so this never blocks for long.
@@ -294,16 +301,20 @@ func (s *Sink) finish(ctx context.Context, o outcome) {
 		o.err = s.bury(ctx, o.tombstone) // one that stays is told again
 	}
 
-	if o.err != nil {
+	switch {
+	case o.leftOut: // it must not hold up the others; the next version may be smaller
+		s.Metrics.Failed.Inc()
+		s.Logger.Error("a status can't be published and is left out", zap.String("kind", e.kind), zap.String("name", e.name), zap.Error(o.err))
+	case o.err != nil:
 		s.Metrics.Failed.Inc()
 		s.pause(e, o.err)
 		s.outbox.enqueue(e)
 
 		return
+	default:
+		s.failures = 0
+		s.Metrics.Published.Inc()
 	}
-
-	s.failures = 0
-	s.Metrics.Published.Inc()
 
 	switch {
 	case o.tombstone != nil:
