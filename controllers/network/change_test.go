@@ -91,6 +91,26 @@ func TestInterfacesChangeUnderARunningDomain(t *testing.T) {
 	})
 }
 
+// The address of an interface goes over to the one in its place, at once: a host takes no address twice.
+func TestAnInterfaceTakesOverAnAddressUnderARunningDomain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := rig(t)
+		lan(g, "lan", 10)
+		g.Create(vm("v", on("lan")))
+		g.Settle()
+
+		before := config(g, "v").Interfaces[0]
+
+		chaintest.Edit(g, resources.NewVMConfig("v"), func(v *resources.VMConfig) { v.TypedSpec().Interfaces[0].MAC = "52:54:00:00:00:77" })
+		g.Pass(time.Minute)
+
+		c := config(g, "v")
+		require.True(t, c.Ready, c.Message)
+		require.Equal(t, before.Address, c.Interfaces[0].Address)
+		require.Len(t, g.Networks("a")["lan"], 1)
+	})
+}
+
 func TestNetworkIsMovedToAnotherSubnet(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := rig(t)

@@ -95,16 +95,16 @@ func (l *ledger) specOf(s *segment, doc *document, gateway string) *hypervisor.N
 	}
 
 	for vm := range s.members {
-		name, macs := vm, map[string]bool{}
+		name, given := vm, map[string]bool{}
 
-		// What retires keeps its entry, so that the running guest keeps its address; an interface that got another address
-		// has the new one.
+		// What retires keeps its entry, so that the running guest keeps its address, unless an interface that the VM has now
+		// took over its MAC or its address.
 		for _, b := range l.vms[vm].held() {
-			if b.Network != s.network || !b.Ours || !doc.contains(b.Address) || macs[b.MAC] {
+			if b.Network != s.network || !b.Ours || !doc.contains(b.Address) || given[b.MAC] || given[b.Address] {
 				continue
 			}
 
-			macs[b.MAC] = true
+			given[b.MAC], given[b.Address] = true, true
 
 			spec.Hosts = append(spec.Hosts, hypervisor.NetworkHost{MAC: b.MAC, Address: b.Address, Name: name})
 			name = ""
