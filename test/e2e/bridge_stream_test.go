@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -92,34 +93,42 @@ func ordered(t *testing.T, messages []message) {
 		number uint64
 	}
 
-	newest, bytes := map[string]last{}, map[string]string{}
+	newest := map[string]last{}
+
+	unique(t, messages)
 
 	for _, m := range messages {
 		uid, number := messageID(t, "Nats-Msg-Id: "+m.id)
-
-		before, seen := bytes[m.id]
-		require.True(t, !seen || before == string(m.data), "%s of %s was published with other bytes:\n%s\n%s", m.id, m.subject, before, m.data)
-		bytes[m.id] = string(m.data)
-
 		l := newest[m.subject]
-		require.True(t, l.uid != uid || number > l.number || seen && number == l.number, "%s: %s/%d came after %d", m.subject, uid, number, l.number)
+		require.True(t, l.uid != uid || number >= l.number, "%s: %s/%d came after %d", m.subject, uid, number, l.number)
 		newest[m.subject] = last{uid: uid, number: number}
 	}
 }
 
-// unique requires that messages with one id are the same, and returns the ids.
-func unique(t *testing.T, messages []message) map[string]bool {
+// unique requires that messages with one id are the same.
+func unique(t *testing.T, messages []message) {
 	t.Helper()
 
-	bytes, ids := map[string]string{}, map[string]bool{}
+	bytes := map[string]string{}
 
 	for _, m := range messages {
 		before, seen := bytes[m.id]
 		require.True(t, !seen || before == string(m.data), "%s of %s was published with other bytes:\n%s\n%s", m.id, m.subject, before, m.data)
-		bytes[m.id], ids[m.id] = string(m.data), true
+		bytes[m.id] = string(m.data)
+	}
+}
+
+// eventID returns the id of the CloudEvent that a message is.
+func eventID(t *testing.T, m message) string {
+	t.Helper()
+
+	var e struct {
+		ID string `json:"id"`
 	}
 
-	return ids
+	require.NoError(t, json.Unmarshal(m.data, &e), "%s", m.data)
+
+	return e.ID
 }
 
 // nowhere requires that no message has a text.
