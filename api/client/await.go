@@ -1,6 +1,7 @@
 package client
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"sync"
@@ -82,7 +83,7 @@ func (a *await) unmet(goals []Goal) []Unmet {
 
 	for _, g := range goals {
 		if _, waits := a.goals[g.String()]; waits {
-			unmet = append(unmet, Unmet{Goal: g, Why: a.why[g.String()]})
+			unmet = append(unmet, Unmet{Goal: g, Why: cmp.Or(a.why[g.String()], "the gateway has not answered")})
 		}
 	}
 

@@ -79,7 +79,7 @@ func sees(ts *testscript.TestScript, _ bool, args []string) {
 
 // await waits until a check passes.
 func await(ts *testscript.TestScript, check func(context.Context) error) {
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 
 	ticker := time.NewTicker(20 * time.Millisecond)
