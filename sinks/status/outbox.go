@@ -29,11 +29,44 @@ func (e *entry) pending() bool { return e.status != nil || len(e.tombstones) > 0
 type outbox struct {
 	entries map[key]*entry
 	queue   []*entry
-	seen    map[string]bool // uids of tombstones that are in an entry
+	gone    recent // uids of tombstones that were noted
 }
 
 func newOutbox() *outbox {
-	return &outbox{entries: map[key]*entry{}, seen: map[string]bool{}}
+	return &outbox{entries: map[key]*entry{}, gone: recent{known: map[string]bool{}}}
+}
+
+// maxRecent bounds the memory for uids of what is gone, at 100 bytes each, to 3 MB. The kinds are watched side by side: a
+// status may come through after the tombstone of its object was told, but not after as many others as a watch can be behind
+// without being overrun.
+const maxRecent = 32768
+
+// recent is a set that holds the newest of its members.
+type recent struct {
+	known map[string]bool
+	order []string
+	next  int // the oldest of order, once it is full
+}
+
+// add reports whether the member is new.
+func (r *recent) add(member string) bool {
+	if r.known[member] {
+		return false
+	}
+
+	r.known[member] = true
+
+	if len(r.order) < maxRecent {
+		r.order = append(r.order, member)
+
+		return true
+	}
+
+	delete(r.known, r.order[r.next])
+	r.order[r.next] = member
+	r.next = (r.next + 1) % maxRecent
+
+	return true
 }
 
 func (o *outbox) entry(k key) *entry {
@@ -46,8 +79,13 @@ func (o *outbox) entry(k key) *entry {
 	return e
 }
 
-// setStatus notes the newest status of an object.
+// setStatus notes the newest status of an object. That of one whose tombstone is known comes late: nothing is told of an object
+// after its end.
 func (o *outbox) setStatus(kind string, r resource.Resource) {
+	if o.gone.known[uidOf(r)] {
+		return
+	}
+
 	e := o.entry(key{kind, r.Metadata().ID()})
 	e.status = r
 	o.enqueue(e)
@@ -64,11 +102,10 @@ func (o *outbox) dropStatus(kind, name string) {
 // addTombstone notes that an object is gone.
 func (o *outbox) addTombstone(t *resources.Tombstone) {
 	spec := t.TypedSpec()
-	if o.seen[spec.UID] {
+	if !o.gone.add(spec.UID) {
 		return
 	}
 
-	o.seen[spec.UID] = true
 	e := o.entry(key{spec.Kind, spec.Name})
 	e.tombstones = append(e.tombstones, t)
 

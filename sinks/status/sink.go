@@ -353,7 +353,5 @@ func (s *Sink) bury(ctx context.Context, t *resources.Tombstone) error {
 		return fmt.Errorf("error removing the tombstone of %s/%s: %w", t.TypedSpec().Kind, t.TypedSpec().Name, err)
 	}
 
-	delete(s.outbox.seen, t.TypedSpec().UID)
-
 	return nil
 }

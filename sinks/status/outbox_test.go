@@ -1,0 +1,52 @@
+package status
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"gateway/resources"
+)
+
+func tombstone(name, uid string) *resources.Tombstone {
+	t := resources.NewTombstone(uid)
+	*t.TypedSpec() = resources.TombstoneSpec{Kind: "VM", Name: name, UID: uid}
+
+	return t
+}
+
+func statusOf(name, uid string) *resources.VMStatus {
+	s := resources.NewVMStatus(name)
+	s.TypedSpec().UID = uid
+
+	return s
+}
+
+// The kinds are watched side by side, and what was read by a list comes through its watch once more.
+func TestNothingIsToldOfAnObjectAfterItsEnd(t *testing.T) {
+	o := newOutbox()
+	o.addTombstone(tombstone("web", "u1"))
+
+	e := o.take(1)[0]
+	e.tombstones = nil // acknowledged
+
+	o.setStatus("VM", statusOf("web", "u1"))
+	o.addTombstone(tombstone("web", "u1"))
+	require.Empty(t, o.queue, "late, or told already")
+
+	o.setStatus("VM", statusOf("web", "u2"))
+	require.Len(t, o.queue, 1, "another object of the same name")
+}
+
+func TestWhatIsRememberedOfTheGoneIsBounded(t *testing.T) {
+	r := recent{known: map[string]bool{}}
+
+	for i := range 2 * maxRecent {
+		require.True(t, r.add(fmt.Sprint(i)))
+	}
+
+	require.False(t, r.add(fmt.Sprint(2*maxRecent-1)))
+	require.Len(t, r.known, maxRecent)
+	require.Len(t, r.order, maxRecent)
+}
