@@ -24,6 +24,8 @@ type gateway struct {
 	dir string
 	// config is above the defaults of a test: documents of YAML, concatenated.
 	config string
+	// images are the directories that policy lets documents name files in.
+	images []string
 	// before is put before the program's own arguments, as nsenter.
 	before []string
 
@@ -47,7 +49,7 @@ func newGateway(t *testing.T, config string) *gateway {
 	dir, err := os.MkdirTemp("/tmp", "gwe")
 	require.NoError(t, err)
 
-	g := &gateway{t: t, dir: dir, config: config}
+	g := &gateway{t: t, dir: dir, config: config, images: []string{"/var/lib/libvirt/images"}}
 	require.NoError(t, os.Mkdir(g.documents(), 0o755))
 	require.NoError(t, os.Mkdir(g.path("secrets"), 0o700))
 
@@ -98,8 +100,8 @@ func (g *gateway) remove(name string) {
 func (g *gateway) launch() {
 	g.t.Helper()
 
-	text := fmt.Sprintf("dataDir: %s\ndocuments: [%s]\npolicy: {secretPaths: [%s]}\nhttp: {listen: 127.0.0.1:0}\n%s\n",
-		g.path("data"), g.documents(), g.path("secrets"), g.config)
+	text := fmt.Sprintf("dataDir: %s\ndocuments: [%s]\npolicy: {secretPaths: [%s], paths: [%s]}\nhttp: {listen: 127.0.0.1:0}\n%s\n",
+		g.path("data"), g.documents(), g.path("secrets"), strings.Join(g.images, ", "), g.config)
 	if !strings.Contains(g.config, "nats:") {
 		text += "nats: {embedded: {listen: 127.0.0.1:0}}\n"
 	}

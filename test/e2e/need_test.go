@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -22,9 +23,14 @@ type part struct {
 
 var (
 	privateLibvirtd = part{"a private libvirtd with QEMU", libvirtd.Possible}
-	networkSpaces   = part{"network namespaces", namespaces}
-	natsServer      = part{"a nats-server process", toolMissing("nats-server")}
-	natsCLI         = part{"the nats command", toolMissing("nats")}
+	bootingGuest    = part{"a guest that boots", func() error {
+		_, err := libvirtd.BuildGuest(context.Background())
+
+		return err
+	}}
+	networkSpaces = part{"network namespaces", namespaces}
+	natsServer    = part{"a nats-server process", toolMissing("nats-server")}
+	natsCLI       = part{"the nats command", toolMissing("nats")}
 )
 
 // requireAll makes a missing part a failure.
