@@ -31,9 +31,10 @@ type driver struct {
 	mu sync.Mutex // guards the following
 	// host is what new domains are made of.
 	host definition.Host
-	// subscriptions are the callbacks to deregister before the connections are closed.
-	subscriptions map[int]struct{}
-	closed        chan struct{}
+	// closed is closed when everything is let go of; nil before Close.
+	closed chan struct{}
+
+	subscribers subscribers
 }
 
 var _ hypervisor.Driver = (*driver)(nil)
@@ -56,7 +57,7 @@ func open(ctx context.Context, uri, gateway string) (*driver, error) {
 
 	d := &driver{
 		uri: uri, gateway: gateway, locks: newLocks(),
-		lost: make(chan struct{}), subscriptions: map[int]struct{}{},
+		lost: make(chan struct{}),
 	}
 
 	for range 1 + writeConnections {
@@ -168,12 +169,7 @@ func (d *driver) teardown(closed chan struct{}) {
 		}
 	}
 
-	d.mu.Lock()
-	ids := d.subscriptions
-	d.subscriptions = nil
-	d.mu.Unlock()
-
-	for id := range ids {
+	for _, id := range d.subscribers.registered() {
 		// It fails where the connection is lost: then there is nothing registered any more.
 		_ = d.connections[0].DomainEventDeregister(id)
 	}

@@ -4,6 +4,7 @@ package libvirt
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -52,18 +53,68 @@ func (q *queue) take() (events []hypervisor.Event, overflow bool) {
 	return events, q.overflow
 }
 
+// subscribers share the callbacks of a connection: libvirt takes one for each kind of event. They are registered for the
+// first subscriber and stay until the connection is closed.
+type subscribers struct {
+	mu     sync.Mutex // guards the following
+	queues map[*queue]struct{}
+	// callbacks are what is registered; nil: nothing yet.
+	callbacks []int
+}
+
+func (s *subscribers) add(q *queue) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+
+	if s.queues == nil {
+		s.queues = map[*queue]struct{}{}
+	}
+
+	s.queues[q] = struct{}{}
+}
+
+func (s *subscribers) remove(q *queue) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+
+	delete(s.queues, q)
+}
+
+// put gives an event to all. It runs on libvirt's event loop.
+func (s *subscribers) put(e hypervisor.Event) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+
+	for q := range s.queues {
+		q.put(e)
+	}
+}
+
+// note keeps the callbacks for Close. Callbacks that were noted are not registered again.
+func (s *subscribers) note(ids ...int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+
+	s.callbacks = append(s.callbacks, ids...)
+}
+
+func (s *subscribers) registered() []int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+
+	return s.callbacks
+}
+
 // Events implements hypervisor.Driver.
 func (d *driver) Events(ctx context.Context, ready func(), fn func(hypervisor.Event)) error {
 	q := newQueue()
+	d.subscribers.add(q)
+	defer d.subscribers.remove(q)
 
-	ids, err := call(ctx, d, request{doing: "subscribing to the events of", subject: d.uri, lane: d.reads}, func(c *libvirt.Connect) ([]int, error) {
-		return d.subscribe(c, q)
-	})
-	if err != nil {
+	r := request{doing: "subscribing to the events of", subject: d.uri, lane: d.reads, key: "events"}
+	if err := do(ctx, d, r, d.register); err != nil {
 		return err
 	}
-
-	defer d.unsubscribe(ids)
 
 	ready()
 
@@ -87,66 +138,38 @@ func (d *driver) Events(ctx context.Context, ready func(), fn func(hypervisor.Ev
 	}
 }
 
-// subscribe registers for what happens to domains. Tunable events are not among it: the bindings panic on them.
-func (d *driver) subscribe(c *libvirt.Connect, q *queue) ([]int, error) {
-	lifecycle, err := c.DomainEventLifecycleRegister(nil, func(_ *libvirt.Connect, dom *libvirt.Domain, e *libvirt.DomainEventLifecycle) {
-		kind, detail := kindOf(e)
-		q.put(eventOf(dom, kind, detail))
-	})
-	if err != nil {
-		return nil, err
+// register asks for what happens to domains, once. Tunable events are not among it: the bindings panic on them.
+func (d *driver) register(c *libvirt.Connect) error {
+	if d.subscribers.registered() != nil {
+		return nil
 	}
 
-	ids := []int{lifecycle}
-	d.note(ids)
-
 	reboot, err := c.DomainEventRebootRegister(nil, func(_ *libvirt.Connect, dom *libvirt.Domain) {
-		q.put(eventOf(dom, hypervisor.EventRebooted, "guest"))
+		d.subscribers.put(eventOf(dom, hypervisor.EventRebooted, "guest"))
+	})
+	if known(err) != nil {
+		return err
+	}
+
+	reboots := err == nil
+
+	lifecycle, err := c.DomainEventLifecycleRegister(nil, func(_ *libvirt.Connect, dom *libvirt.Domain, e *libvirt.DomainEventLifecycle) {
+		kind, detail := kindOf(e)
+		d.subscribers.put(eventOf(dom, kind, detail))
 	})
 
 	switch {
-	case err == nil:
-		ids = append(ids, reboot)
-		d.note(ids)
-	case known(err) != nil:
-		return nil, err
+	case err != nil && reboots:
+		return errors.Join(err, c.DomainEventDeregister(reboot))
+	case err != nil:
+		return err
+	case reboots:
+		d.subscribers.note(lifecycle, reboot)
+	default:
+		d.subscribers.note(lifecycle)
 	}
 
-	return ids, nil
-}
-
-// note keeps callbacks for Close, which may come while they are being registered.
-func (d *driver) note(ids []int) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-
-	for _, id := range ids {
-		if d.subscriptions != nil {
-			d.subscriptions[id] = struct{}{}
-		}
-	}
-}
-
-// unsubscribe lets go of callbacks, in the background: a hung daemon must not hold up whoever ends a subscription. Where
-// the connection is lost or closed, Close does it.
-func (d *driver) unsubscribe(ids []int) {
-	ctx, cancel := context.WithTimeout(context.Background(), closeGrace)
-	defer cancel()
-
-	// What could not be deregistered goes with the connection.
-	_ = do(ctx, d, request{doing: "unsubscribing from the events of", subject: d.uri, lane: d.reads}, func(c *libvirt.Connect) error {
-		for _, id := range ids {
-			if err := c.DomainEventDeregister(id); err != nil {
-				return err
-			}
-
-			d.mu.Lock()
-			delete(d.subscriptions, id)
-			d.mu.Unlock()
-		}
-
-		return nil
-	})
+	return nil
 }
 
 // eventOf runs on libvirt's event loop: name and UUID are in the handle, no call is made.
