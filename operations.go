@@ -1,6 +1,8 @@
 package gateway
 
 import (
+	"github.com/nats-io/nats.go/jetstream"
+
 	"gateway/api"
 	"gateway/api/requests"
 	"gateway/broker"
@@ -11,7 +13,17 @@ func (g *Gateway) operations() api.SocketOptions {
 	return api.SocketOptions{
 		DataDir: g.cfg.DataDir, Store: g.store, Admission: g.admission, Pacer: g.pacer, Logger: g.logger.Named("api"), Version: g.options.version,
 		Documents: g.cfg.Documents,
+		Broker:    &broker.Reader{JetStream: g.jetStream, Names: broker.Names{Prefix: g.cfg.NATS.Prefix}},
 	}
+}
+
+// jetStream is the connection that runBroker made, nil until it did.
+func (g *Gateway) jetStream() jetstream.JetStream {
+	if c := g.shared.connection.Load(); c != nil {
+		return c.js
+	}
+
+	return nil
 }
 
 // requests is the NATS service, on the connection that runBroker made.

@@ -59,6 +59,10 @@ func (o *operations) journal(w http.ResponseWriter, r *http.Request) error {
 		entries = []store.Entry{}
 	}
 
+	for i := range entries {
+		entries[i] = o.withheld(r.Context(), entries[i])
+	}
+
 	writeJSON(w, http.StatusOK, JournalPage{Entries: entries})
 
 	return nil

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"strings"
 
@@ -30,7 +31,7 @@ type Problem struct {
 func (o *operations) handler() http.Handler {
 	mux := http.NewServeMux()
 
-	for pattern, handle := range map[string]func(http.ResponseWriter, *http.Request) error{
+	routes := map[string]func(http.ResponseWriter, *http.Request) error{
 		"GET /v1/version":                  o.version,
 		"GET /v1/objects/{kind}":           o.list,
 		"GET /v1/objects/{kind}/{name}":    o.get,
@@ -45,7 +46,10 @@ func (o *operations) handler() http.Handler {
 		"POST /v1/release":                 o.release,
 		"POST /v1/sync":                    o.sync,
 		"POST /v1/confirm":                 o.confirm,
-	} {
+	}
+	maps.Copy(routes, o.bridgeRoutes())
+
+	for pattern, handle := range routes {
 		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
 			r.Body = http.MaxBytesReader(w, r.Body, maxRequest)
 			r = withCaller(r)

@@ -32,6 +32,8 @@ type SocketOptions struct {
 	Documents []string
 	Version   string
 	Logger    *zap.Logger
+	// Broker is what was published; nil: nothing can be known of it.
+	Broker Broker
 }
 
 const (

@@ -194,8 +194,9 @@ func (s *Sink) page(ctx context.Context, last uint64) (entries []store.Entry, un
 
 		if len(entries) < pageSize {
 			s.step = min(2*s.step, wholeStep)
+			entries, err = s.withoutPurged(ctx, entries)
 
-			return entries, until, nil
+			return entries, until, err
 		}
 
 		s.step = (until - s.cursor) / 2
