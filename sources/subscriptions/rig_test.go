@@ -61,6 +61,7 @@ func quick() timing {
 
 func newRig(t *testing.T) *rig {
 	t.Helper()
+	t.Parallel() // most of the time is spent waiting for a server
 
 	core, logs := observer.New(zapcore.InfoLevel)
 	r := &rig{
