@@ -153,7 +153,7 @@ func testImage(t *testing.T, w *world) {
 func TestCaseV23(t *testing.T) {
 	t.Parallel()
 	inWorld(t, func(t *testing.T, w *world) {
-		w.host().Inject(sim.Fault{Kind: sim.FailBefore, Call: "StartDomain", Times: 4})
+		w.host().Inject(sim.Fault{Kind: sim.FailBefore, Call: "StartDomain", Times: 7})
 		w.make("web", nil)
 
 		defined := w.domain("web")

@@ -36,7 +36,10 @@ const (
 
 var names = broker.Names{Prefix: "gateway"}
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+// The NATS server leaves a goroutine behind that waits for the source of a bucket, which is a stream that is gone with it.
+func TestMain(m *testing.M) {
+	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("github.com/nats-io/nats-server/v2/server.(*stream).trySetupSourceConsumer.func3"))
+}
 
 // server is a broker that can be stopped and started again on its port and its files.
 type server struct {
