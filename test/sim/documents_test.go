@@ -13,6 +13,7 @@ const (
 	vmCount   = 8 // in files
 	ciCount   = 3 // by the webhook
 	fileCount = 4
+	smallHost = 3 // CPUs of the last host
 )
 
 // object is a document as JSON has it.
@@ -72,7 +73,7 @@ func infrastructure(drained int, spare bool) []object {
 	for i := range hostCount {
 		spec := object{"uri": hostURI(i), "drain": i == drained}
 		if i == hostCount-1 {
-			spec["capacity"] = object{"cpus": 3}
+			spec["capacity"] = object{"cpus": smallHost}
 			spec["overcommit"] = object{"cpus": 1.0, "memory": 1.0, "disk": 1.0}
 		}
 

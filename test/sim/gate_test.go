@@ -125,7 +125,10 @@ func step[T any](f *fenced, name, subject string, do func() (T, error)) (value T
 	}
 
 	value, err = do()
-	f.world.called(name, subject, err)
+
+	if name != "" {
+		f.world.called(name, subject, err)
+	}
 
 	if !f.gate.pass(afterStep) {
 		var none T
@@ -171,7 +174,17 @@ func (f *fenced) UndefineDomain(ctx context.Context, uuid string) error {
 }
 
 func (f *fenced) EnsureNetwork(ctx context.Context, spec hypervisor.NetworkSpec) (bool, error) {
-	return step(f, "ensure network", spec.Name, func() (bool, error) { return f.Driver.EnsureNetwork(ctx, spec) })
+	entries := make([]string, len(spec.Hosts))
+	for i, h := range spec.Hosts {
+		entries[i] = h.MAC + "=" + h.Address
+	}
+
+	changed, err := step(f, "", "", func() (bool, error) { return f.Driver.EnsureNetwork(ctx, spec) })
+	if changed || err != nil {
+		f.world.called("ensure network", fmt.Sprintf("%s %v", spec.Name, entries), err)
+	}
+
+	return changed, err
 }
 
 func (f *fenced) RemoveNetwork(ctx context.Context, name string) error {

@@ -116,6 +116,7 @@ func (w *world) simulate() []string {
 	for range 1 + w.rand.IntN(2) {
 		w.play(20 + w.rand.IntN(50))
 		w.calm()
+		w.pass(time.Minute) // calls that hang end
 
 		if problems := w.eventually(patience, w.problems); len(problems) > 0 {
 			return append([]string{"not converged:"}, problems...)
@@ -163,14 +164,13 @@ func (w *world) calm() {
 		w.model.down[h.Name()] = false
 	}
 
-	w.pass(time.Second)
-
-	for id, r := range list[*resources.Hold](w, "Hold") {
-		w.trace.add("release %s: %v", id, w.guarded().Destroy(ctx(), r.Metadata()))
-	}
-
-	// An operator sees what is held back and confirms it.
+	// An operator sees what is held back and confirms it, and what is held, and releases it.
 	w.eventually(5*time.Minute, func() []string {
+		holds := list[*resources.Hold](w, "Hold")
+		for id, r := range holds {
+			w.trace.add("release %s: %v", id, w.guarded().Destroy(ctx(), r.Metadata()))
+		}
+
 		guards := list[*resources.DeletionGuard](w, "DeletionGuard")
 		for _, g := range guards {
 			w.model.version++
@@ -181,8 +181,8 @@ func (w *world) calm() {
 			w.trace.add("confirm %v: %v", g.TypedSpec().Objects, w.guarded().Create(ctx(), a))
 		}
 
-		if len(guards) > 0 {
-			return []string{"held back"}
+		if len(guards)+len(holds) > 0 {
+			return []string{"held"}
 		}
 
 		return nil
