@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+	"time"
 
 	"github.com/cosi-project/runtime/pkg/resource"
 	"github.com/cosi-project/runtime/pkg/state"
@@ -41,19 +42,21 @@ type Caller struct {
 	Rule *resources.ApplyRule
 	// Peer is who sent the command, as far as is known.
 	Peer string
+	// Begun is when: before everything that comes of it.
+	Begun time.Time
 }
 
 // NewCaller returns a caller with a new id: SOURCE-, and 64 random bits in hex.
 func NewCaller(origin resources.Origin, rule *resources.ApplyRule, peer string) Caller {
 	random := strings.ReplaceAll(uuid.NewString(), "-", "")[16:]
 
-	return Caller{ID: string(origin.Source) + "-" + random, Origin: origin, Rule: rule, Peer: peer}
+	return Caller{ID: string(origin.Source) + "-" + random, Origin: origin, Rule: rule, Peer: peer, Begun: time.Now()}
 }
 
 // Finish journals a command and returns when all of it is durable.
 func (o *Operations) Finish(ctx context.Context, c Caller, command, object string) error {
 	err := o.Store.Journal().Append(store.Entry{
-		Class: store.ClassCommand, Source: string(c.Origin.Source), Name: command, EventID: c.ID, Object: object, Peer: c.Peer,
+		Time: c.Begun, Class: store.ClassCommand, Source: string(c.Origin.Source), Name: command, EventID: c.ID, Object: object, Peer: c.Peer,
 	})
 	if err != nil {
 		return fmt.Errorf("error writing the journal: %w", err)

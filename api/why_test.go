@@ -136,6 +136,6 @@ func TestACommandIsACauseThatCanBeAskedFor(t *testing.T) {
 
 	story, err := b.WhyEvent(t.Context(), b.by.ID)
 	require.NoError(t, err)
-	require.Equal(t, []string{"revision  VM/web-1", "command apply -"}, steps(story.Chains[0]))
-	require.Equal(t, "user:ada (pid 7)", story.Chains[0].Steps[1].Peer)
+	require.Equal(t, []string{"command apply -", "revision  VM/web-1"}, steps(story.Chains[0]))
+	require.Equal(t, "user:ada (pid 7)", story.Chains[0].Steps[0].Peer)
 }

@@ -81,7 +81,7 @@ func tell(story api.Story) string {
 			out.WriteByte('\n')
 		}
 
-		fmt.Fprintln(&out, heading(&chain))
+		fmt.Fprintln(&out, heading(&chain, story.Now != nil && isIdle(&chain)))
 
 		for j := range chain.Steps {
 			step := &chain.Steps[j]
@@ -128,21 +128,27 @@ func present(about string, now *api.Now) string {
 
 	for _, c := range now.Conditions {
 		if c.Status != resources.ConditionTrue || c.Type == resources.ConditionConverged {
-			text += fmt.Sprintf("\n  %s is %s since %s: %s", c.Type, c.Status, c.Since.Local().Format("2006-01-02 15:04:05"), cell(client.Explain(&c)))
+			text += fmt.Sprintf("\n  %s is %s since %s", c.Type, c.Status, c.Since.Local().Format("2006-01-02 15:04:05"))
+
+			if why := client.Explain(&c); why != c.Type {
+				text += ": " + cell(why)
+			}
 		}
 	}
 
 	return text
 }
 
-// heading says what a chain began with.
-func heading(chain *api.Chain) string {
+// heading says what a chain began with. One that changed nothing of an object is no reason for it.
+func heading(chain *api.Chain, idle bool) string {
 	day := ""
 	if len(chain.Steps) > 0 {
 		day = " (" + chain.Steps[0].Time.Local().Format(time.DateOnly) + ")"
 	}
 
 	switch {
+	case idle && chain.Known:
+		return fmt.Sprintf("Nothing was changed by %s%s:", chain.Cause, day)
 	case chain.Before != "":
 		return fmt.Sprintf("Because of event %s, a replay of %s%s:", chain.Cause, chain.Before, day)
 	case chain.Known && strings.HasPrefix(chain.Cause, string(resources.OriginAPI)+"-"), chain.Known && strings.HasPrefix(chain.Cause, string(resources.OriginRequest)+"-"):

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/cosi-project/runtime/pkg/controller"
@@ -84,7 +85,10 @@ func (c *Controller) override(ctx context.Context, r controller.QRuntime, object
 		return invalid(name, "%s", err)
 	}
 
-	var faults error
+	var (
+		faults  error
+		changed bool
+	)
 
 	err = r.Modify(ctx, resources.NewOverride(md.ID()), func(res resource.Resource) error {
 		current := res.Spec().(*resources.OverrideSpec) //nolint:forcetypeassert // made one line above
@@ -101,7 +105,7 @@ func (c *Controller) override(ctx context.Context, r controller.QRuntime, object
 		}
 
 		next.By, next.Cause, next.Since, next.Until = spec.By, spec.Cause, time.Now(), time.Time{}
-		*current = next
+		*current, changed = next, true
 
 		return nil
 	}, owned.WithModifyNoOwner())
@@ -111,9 +115,16 @@ func (c *Controller) override(ctx context.Context, r controller.QRuntime, object
 		return invalid(name, "%s", faults)
 	case err != nil:
 		return fmt.Errorf("error writing the override of %s: %w", name, err)
+	case !changed:
+		return nil
 	}
 
-	return nil
+	origin := originOf(spec)
+
+	return c.note(store.Entry{
+		Class: store.ClassRevision, Source: string(origin.Source), Name: origin.Name, EventID: spec.Cause, Object: name,
+		Reason: "overridden", Message: "by a patch of spec." + strings.Join(resources.SortedKeys(patch), ", spec."),
+	})
 }
 
 // overridden returns the override with a patch on top of the one it has, and the document's values of all patched fields.
