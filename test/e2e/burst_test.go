@@ -28,7 +28,8 @@ func TestFiveThousand(t *testing.T) {
 	}
 
 	wrote := time.Since(begin)
-	g.all(t, "a", "running", vms)
+	// Minutes on two cores that others use, too: it takes 12 s of CPU.
+	g.allWithin(t, 4*time.Minute, "a", "running", vms)
 
 	converged := time.Since(begin)
 	require.Zero(t, g.metric("gateway_runtime_rebuilds_total"), "the runtime failed under the burst")

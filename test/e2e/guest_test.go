@@ -16,6 +16,8 @@ import (
 // TestGuest has a guest that boots from its own kernel, with a disk, on a network with addresses: the gateway shows the address
 // that the guest has, asks it to power off, and leaves nothing behind.
 func TestGuest(t *testing.T) {
+	t.Parallel() // it mostly waits
+
 	need(t, privateLibvirtd, bootingGuest)
 
 	guest := libvirtd.NeedGuest(t)

@@ -13,6 +13,8 @@ import (
 // TestCaseV64LostLibvirtd loses the connection to hosts and gets it back. Meanwhile the VMs are unknown; afterwards they
 // are what they were, and nobody touched them.
 func TestCaseV64LostLibvirtd(t *testing.T) {
+	t.Parallel() // it mostly waits
+
 	need(t, privateLibvirtd)
 
 	t.Run("the daemon of QEMU is killed and started again", func(t *testing.T) {
@@ -100,7 +102,14 @@ func lost(t *testing.T, g *gateway, host string, vms int, away, back func()) {
 func (g *gateway) all(t *testing.T, host, state string, vms int) time.Duration {
 	t.Helper()
 
-	return eventually(t, fmt.Sprintf("%d VMs on host %s are %s", vms, host, state), func() error {
+	return g.allWithin(t, patience, host, state, vms)
+}
+
+// allWithin does so for a time.
+func (g *gateway) allWithin(t *testing.T, limit time.Duration, host, state string, vms int) time.Duration {
+	t.Helper()
+
+	return within(t, limit, fmt.Sprintf("%d VMs on host %s are %s", vms, host, state), func() error {
 		if n := g.metric("gateway_vms", fmt.Sprintf("host=%q", host), fmt.Sprintf("state=%q", state)); int(n) != vms {
 			return fmt.Errorf("%.0f of %d", n, vms)
 		}
