@@ -63,6 +63,8 @@ func (p *programs) evaluate(ctx context.Context, trigger *resources.Trigger, o *
 		return verdict{reason: ReasonTooManyHops, message: fmt.Sprintf("the event went through a gateway %d times: a loop", o.attributes.Hops)}
 	}
 
+	o.load()
+
 	compiled, err := p.of(trigger)
 	if err != nil {
 		return verdict{reason: ReasonFailed, message: err.Error()}

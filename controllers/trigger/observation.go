@@ -19,7 +19,10 @@ const staleAfter = 23 * time.Hour
 // observation is one event as triggers see it.
 type observation struct {
 	attributes *resources.EventAttributes
-	input      expression.Input
+	event      resource.Resource
+	// input is what expressions see, made by load: most events concern no trigger, and decoding is what costs.
+	input  expression.Input
+	loaded bool
 	// message reports that the event is message-like.
 	message bool
 	// key identifies this version of the event; a replay has another one.
@@ -30,7 +33,7 @@ type observation struct {
 
 // observe reads an event; attributes is nil where r is none.
 func observe(r resource.Resource) *observation {
-	o := &observation{attributes: resources.AttributesOf(r)}
+	o := &observation{attributes: resources.AttributesOf(r), event: r}
 	if o.attributes == nil {
 		return o
 	}
@@ -39,21 +42,13 @@ func observe(r resource.Resource) *observation {
 	o.names = []string{a.Name}
 	epoch := ""
 
-	var data any
-
 	switch event := r.(type) {
-	case *resources.WebhookEvent:
-		o.message, data = true, expression.Data(event.TypedSpec().Data)
-	case *resources.MessageEvent:
-		o.message, data = true, expression.Data(event.TypedSpec().Data)
+	case *resources.WebhookEvent, *resources.MessageEvent:
+		o.message = true
 	case *resources.DomainEvent:
-		spec := event.TypedSpec()
-		o.names, epoch, data = append(o.names, spec.VM), spec.Epoch, members(spec)
+		o.names, epoch = append(o.names, event.TypedSpec().VM), event.TypedSpec().Epoch
 	case *resources.FileEvent:
-		spec := event.TypedSpec()
-		o.names, data = append(o.names, spec.Path, filepath.Base(spec.Path)), members(spec)
-	default:
-		data = members(r.Spec())
+		o.names = append(o.names, event.TypedSpec().Path, filepath.Base(event.TypedSpec().Path))
 	}
 
 	received := ""
@@ -62,11 +57,30 @@ func observe(r resource.Resource) *observation {
 	}
 
 	o.key = resources.EventID(r.Metadata().Type(), a.ID, strconv.FormatUint(a.Sequence, 10), epoch, received)
-	o.input.Event = expression.Event{
-		ID: a.ID, Source: a.Source, Name: a.Name, Type: a.Type, Subject: a.Subject, Time: a.Time, Headers: a.Headers, Data: data,
-	}
 
 	return o
+}
+
+// load makes what expressions see of the event, once.
+func (o *observation) load() {
+	if o.loaded {
+		return
+	}
+
+	a := o.attributes
+	o.loaded = true
+	o.input.Event = expression.Event{
+		ID: a.ID, Source: a.Source, Name: a.Name, Type: a.Type, Subject: a.Subject, Time: a.Time, Headers: a.Headers,
+	}
+
+	switch event := o.event.(type) {
+	case *resources.WebhookEvent:
+		o.input.Event.Data = expression.Data(event.TypedSpec().Data)
+	case *resources.MessageEvent:
+		o.input.Event.Data = expression.Data(event.TypedSpec().Data)
+	default:
+		o.input.Event.Data = members(o.event.Spec())
+	}
 }
 
 // members are the fields of a state-like event beside its attributes, under their names in JSON.
