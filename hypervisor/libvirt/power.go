@@ -132,14 +132,37 @@ func (d *driver) RequestShutdown(ctx context.Context, uuid string) error {
 	}
 
 	return d.onOurs(ctx, "requesting the shutdown of domain", uuid, func(_ *libvirt.Connect, dom *libvirt.Domain) error {
-		return unlessIn(dom, isOff, func() error { return dom.ShutdownFlags(flags) })
+		// A guest that is on its way off needs no second word; one that is paused hears none.
+		return unlessIn(dom, func(s libvirt.DomainState) bool { return s != libvirt.DOMAIN_RUNNING && s != libvirt.DOMAIN_BLOCKED }, func() error {
+			return dom.ShutdownFlags(flags)
+		})
 	})
+}
+
+// unlessOff runs step for a domain that is on. While libvirt takes a domain down it is no longer active, but not yet in
+// the state of being off: that counts as off too.
+func unlessOff(dom *libvirt.Domain, step func() error) error {
+	on, err := dom.IsActive()
+	if err != nil || !on {
+		return err
+	}
+
+	failure := step()
+	if failure == nil || !isCode(failure, libvirt.ERR_OPERATION_INVALID, libvirt.ERR_OPERATION_FAILED, libvirt.ERR_NO_DOMAIN) {
+		return failure
+	}
+
+	if on, err = dom.IsActive(); isCode(err, libvirt.ERR_NO_DOMAIN) || (err == nil && !on) {
+		return nil
+	}
+
+	return failure
 }
 
 // ForceOff implements hypervisor.Driver.
 func (d *driver) ForceOff(ctx context.Context, uuid string) error {
 	return d.onOurs(ctx, "forcing off domain", uuid, func(_ *libvirt.Connect, dom *libvirt.Domain) error {
-		return unlessIn(dom, isOff, dom.Destroy)
+		return unlessOff(dom, dom.Destroy)
 	})
 }
 
