@@ -134,19 +134,29 @@ func (p *pass) define(ctx context.Context) (bool, error) {
 		what = "redefine"
 	}
 
+	created := false
+
 	err := p.act(ctx, what, func() (bool, error) {
 		result, err := p.driver.DefineDomain(ctx, wanted)
 		if err != nil {
 			return false, err
 		}
 
-		return result.Created || len(result.Changed) > 0, nil
+		created = result.Created
+
+		return created || len(result.Changed) > 0, nil
 	})
 	if err != nil {
 		return false, err
 	}
 
-	if p.acted || p.domain == nil {
+	if created {
+		// A domain that was just made is off. It is read at the end of the pass anyway, once it was started.
+		p.see(&hypervisor.Domain{
+			Name: wanted.Name, UUID: wanted.UUID, State: resources.StateStopped, Gateway: p.c.options.GatewayID, VM: p.id,
+			Revision: wanted.Revision, Spec: wanted.Normalised(),
+		})
+	} else if p.acted || p.domain == nil {
 		if err := p.look(ctx); err != nil {
 			return false, err
 		}
