@@ -139,6 +139,11 @@ func (s *Sink) watch(ctx context.Context) error {
 			}
 		case o := <-s.done:
 			s.finish(ctx, o)
+
+			// Acknowledgements come in bursts: what they make room for goes out behind one barrier.
+			for range len(s.done) {
+				s.finish(ctx, <-s.done)
+			}
 		case <-s.resume:
 			s.resume = nil
 		}
