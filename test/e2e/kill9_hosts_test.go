@@ -173,4 +173,8 @@ func (h *simHost) empty(t *testing.T) {
 
 		return nil
 	})
+
+	for uuid, n := range h.history(t).starts {
+		require.Equal(t, 1, n, "domain %s was started again while it was torn down", uuid)
+	}
 }

@@ -28,12 +28,7 @@ func TestCaseS62MessagesOverKills(t *testing.T) {
 
 	for range 6 {
 		g.launch()
-
-		select {
-		case <-time.After(time.Duration(random.Int64N(int64(1500 * time.Millisecond)))):
-		case <-t.Context().Done():
-		}
-
+		pause(t, time.Duration(random.Int64N(int64(1500*time.Millisecond))))
 		g.kill()
 	}
 

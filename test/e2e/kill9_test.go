@@ -17,6 +17,9 @@ import (
 // kills is how often the gateway is killed in one test.
 const kills = 10
 
+// deletionKills is how often it is killed while everything is torn down.
+const deletionKills = 3
+
 // touched is what a test of kills knows of a hypervisor.
 type touched interface {
 	// host is its document.
@@ -59,6 +62,17 @@ func seed(t *testing.T) *rand.Rand {
 	return rand.New(rand.NewPCG(n, 0))
 }
 
+// pause waits for the random moment of a kill.
+func pause(t *testing.T, d time.Duration) {
+	t.Helper()
+
+	select {
+	case <-time.After(d):
+	case <-t.Context().Done():
+		t.Fatal("the test ended while it waited")
+	}
+}
+
 // killAgainAndAgain drops VMs, so many at once, between kills at random moments.
 func killAgainAndAgain(t *testing.T, h touched, atOnce int) {
 	random, g, load := seed(t), newGateway(t, ""), &load{}
@@ -95,6 +109,15 @@ func killAgainAndAgain(t *testing.T, h touched, atOnce int) {
 	t.Logf("%d kills, %d VMs, %d deliveries answered 202", kills, len(names), len(load.accepted))
 
 	g.removeAll(t, "vm-*.yaml")
+
+	// Teardown is cut short, too.
+	for range deletionKills {
+		pause(t, time.Duration(random.Int64N(int64(time.Second))))
+		g.kill()
+		g.launch()
+	}
+
+	g.listens()
 	g.none("VM")
 	h.empty(t)
 	g.stop()
