@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/http"
@@ -69,12 +70,20 @@ const (
 	maxReplays   = 8
 )
 
+// Entries that say what was done to an object, and those that are about the cause itself.
+var (
+	ofObjects = []store.Class{store.ClassRevision, store.ClassHypervisor, store.ClassForced}
+	ofNobody  = []store.Class{
+		store.ClassEvent, store.ClassRefused, store.ClassCommand, store.ClassTrigger, store.ClassPublished, store.ClassDead, store.ClassPurged,
+	}
+)
+
 // WhyEvent tells what an event, or a command, led to.
 func (o *Operations) WhyEvent(ctx context.Context, id string) (Story, error) {
 	story := Story{About: id}
 
 	for next, i := id, 0; next != "" && i < maxReplays; i++ {
-		chain, err := o.chain(ctx, next)
+		chain, err := o.chain(ctx, next, nil)
 		if err != nil {
 			return story, err
 		}
@@ -105,23 +114,38 @@ func (o *Operations) WhyEvent(ctx context.Context, id string) (Story, error) {
 	return story, nil
 }
 
-// chain reads what the journal has of a cause.
-func (o *Operations) chain(ctx context.Context, cause string) (Chain, error) {
+// chain reads what the journal has of a cause. With objects, what was done to others is left out: an event may concern
+// thousands.
+func (o *Operations) chain(ctx context.Context, cause string, objects []string) (Chain, error) {
 	chain := Chain{Cause: cause, Steps: []Step{}}
 
-	entries, err := o.Store.Journal().Query(ctx, store.Query{EventID: cause, Limit: maxSteps})
-	if err != nil {
-		return chain, fmt.Errorf("error reading the journal: %w", err)
-	}
-
 	// Operators' commands name the event as their object.
-	commands, err := o.Store.Journal().Query(ctx, store.Query{Object: eventObject(cause), Limit: maxReplays})
-	if err != nil {
-		return chain, fmt.Errorf("error reading the journal: %w", err)
+	queries := []store.Query{{Object: eventObject(cause), Limit: maxReplays}}
+
+	if objects == nil {
+		queries = append(queries, store.Query{EventID: cause, Limit: maxSteps})
+	} else {
+		queries = append(queries, store.Query{EventID: cause, Classes: ofNobody, Limit: maxSteps})
 	}
 
-	entries = append(entries, commands...)
-	slices.SortFunc(entries, func(a, b store.Entry) int { return a.Time.Compare(b.Time) })
+	for _, object := range objects {
+		queries = append(queries, store.Query{EventID: cause, Object: object, Classes: ofObjects, Limit: maxSteps})
+	}
+
+	var entries []store.Entry
+
+	for _, q := range queries {
+		found, err := o.Store.Journal().Query(ctx, q)
+		if err != nil {
+			return chain, fmt.Errorf("error reading the journal: %w", err)
+		}
+
+		entries = append(entries, found...)
+	}
+
+	slices.SortStableFunc(entries, func(a, b store.Entry) int {
+		return cmp.Or(a.Time.Compare(b.Time), cmp.Compare(a.Number, b.Number))
+	})
 
 	for i := range entries {
 		e := &entries[i]
@@ -176,8 +200,7 @@ func (o *Operations) affected(ctx context.Context, chain *Chain) ([]string, erro
 	}
 
 	for _, step := range chain.Steps {
-		switch store.Class(step.Step) {
-		case store.ClassRevision, store.ClassHypervisor, store.ClassForced:
+		if slices.Contains(ofObjects, store.Class(step.Step)) {
 			add(step.Object)
 		}
 	}

@@ -23,7 +23,12 @@ func (o *Operations) WhyObject(ctx context.Context, kind *resources.Kind, name s
 
 	story.Now = now
 
-	entries, err := o.Store.Journal().Query(ctx, store.Query{Object: story.About, Limit: maxStory})
+	query := store.Query{Object: story.About, Limit: maxStory}
+	if kind.Name == fileKind {
+		query = store.Query{Source: resources.SourceFile, Name: name, Limit: maxStory}
+	}
+
+	entries, err := o.Store.Journal().Query(ctx, query)
 	if err != nil {
 		return story, fmt.Errorf("error reading the journal: %w", err)
 	}
@@ -36,7 +41,7 @@ func (o *Operations) WhyObject(ctx context.Context, kind *resources.Kind, name s
 		causes = append(causes, e.EventID)
 	}
 
-	concerns, err := o.concerns(ctx, kind, name)
+	objects, err := o.concerned(ctx, kind, name)
 	if err != nil {
 		return story, err
 	}
@@ -50,12 +55,10 @@ func (o *Operations) WhyObject(ctx context.Context, kind *resources.Kind, name s
 
 		seen[cause] = true
 
-		chain, err := o.chain(ctx, cause)
+		chain, err := o.chain(ctx, cause, objects)
 		if err != nil {
 			return story, err
 		}
-
-		chain.Steps = slices.DeleteFunc(chain.Steps, func(s Step) bool { return !concerns(s) })
 
 		if story.NATS == "" {
 			if err := o.addPublished(ctx, &chain, story.About); err != nil {
@@ -80,31 +83,30 @@ func begun(c Chain) time.Time {
 	return c.Steps[0].Time
 }
 
-// concerns returns what tells the steps of a chain that are about an object from those about others: an event may concern many.
-func (o *Operations) concerns(ctx context.Context, kind *resources.Kind, name string) (func(Step) bool, error) {
-	about := map[string]bool{kind.Name + "/" + name: true}
+// concerned are the objects whose steps tell something of this one: itself and, of a VM, its networks. nil is all: what a file
+// led to are its objects.
+func (o *Operations) concerned(ctx context.Context, kind *resources.Kind, name string) ([]string, error) {
+	if kind.Name == fileKind {
+		return nil, nil
+	}
 
-	if kind.Name == "VM" {
-		vm, err := specOf[resources.VMConfigSpec](ctx, o.state, "VM", name)
-		if err != nil {
-			return nil, err
-		}
+	objects := []string{kind.Name + "/" + name}
+	if kind.Name != "VM" {
+		return objects, nil
+	}
 
-		if vm != nil {
-			for _, n := range vm.Interfaces {
-				about["Network/"+n.Network] = true
-			}
+	vm, err := specOf[resources.VMConfigSpec](ctx, o.state, "VM", name)
+	if err != nil || vm == nil {
+		return objects, err
+	}
+
+	for _, n := range vm.Interfaces {
+		if object := "Network/" + n.Network; !slices.Contains(objects, object) {
+			objects = append(objects, object)
 		}
 	}
 
-	return func(s Step) bool {
-		switch store.Class(s.Step) {
-		case store.ClassRevision, store.ClassHypervisor, store.ClassForced:
-			return about[s.Object]
-		}
-
-		return true
-	}, nil
+	return objects, nil
 }
 
 // now reads how the object is, and the causes that it carries, the newest first.
