@@ -65,17 +65,12 @@ func hangingJob(ctx context.Context, c *childContext) (any, error) {
 
 	g := gatewayArgs{Hosts: hangingHosts, URI: "sim://hanging-%d"}
 
-	err = i.drop("hosts", map[string]string{"hosts.yaml": g.hosts()})
-	if err == nil {
-		err = i.connected(ctx, hangingHosts)
-	}
-
-	if err == nil {
-		err = i.quiet(ctx)
-	}
-
 	var took []time.Duration
 
+	// One VM on each first: before the first placement every host has to say which of our domains it has.
+	g.VMs, g.PerFile = hangingHosts, 1
+
+	_, err = g.converge(ctx, i)
 	if err == nil {
 		if args.Hang {
 			defer sim.Default().Host("hanging-0").Inject(sim.Fault{Kind: sim.Hang})()
@@ -142,7 +137,7 @@ func (a *hangingArgs) createPaced(ctx context.Context, st state.State, mu *sync.
 	ticker := time.NewTicker(pace)
 	defer ticker.Stop()
 
-	for n := range a.VMs {
+	for n := hangingHosts; n < hangingHosts+a.VMs; n++ { // the first ones are there already
 		<-ticker.C
 
 		vm := resources.NewVMConfig(vmName(n))

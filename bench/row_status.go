@@ -170,7 +170,7 @@ func publishBare(ctx context.Context, dir string, messages []*nats.Msg) (float64
 		copied := nats.NewMsg(m.Subject)
 		copied.Data, copied.Header = m.Data, m.Header
 
-		if _, err := js.PublishMsgAsync(copied); err != nil {
+		if _, err := js.PublishMsgAsync(copied, jetstream.WithStallWait(time.Minute)); err != nil {
 			return 0, err
 		}
 	}
