@@ -122,7 +122,7 @@ func TestTheFirstVMOfTheREADMEComesUpAndGoes(t *testing.T) {
 
 func TestEachSourceOfTheREADMEWorksAsPrinted(t *testing.T) {
 	out := run(t, "Each source")
-	for _, want := range []string{"batch.yaml", `"id"`, "deploy", "nightly", "often", "main-only", "ops.vm.restarted"} {
+	for _, want := range []string{"batch.yaml", `"id"`, "deploy", "nightly", "often", "main-only", "ops.vm.restarted", "deploys.seen"} {
 		require.Contains(t, out, want)
 	}
 }
