@@ -3,6 +3,7 @@ package webhooks
 import (
 	"bytes"
 	"compress/gzip"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -32,23 +33,26 @@ func refuse(status int, reason, format string, args ...any) *refusal {
 }
 
 // readBody reads the bytes as they were sent, at most limit of them. A body that says it is longer is refused before it is
-// read.
-func readBody(w http.ResponseWriter, r *http.Request, limit int64, timeout time.Duration) ([]byte, error) {
+// read; one that is more than small waits for its space.
+func readBody(w http.ResponseWriter, r *http.Request, limit int64, timeout time.Duration, space *space) ([]byte, error) {
 	tooLarge := refuse(http.StatusRequestEntityTooLarge, "too-large", "the body is larger than %d bytes", limit)
 	if r.ContentLength > limit {
 		return nil, tooLarge
 	}
 
-	connection := http.NewResponseController(w)
+	connection, deadline := http.NewResponseController(w), time.Now().Add(timeout)
 
 	// Without a deadline of its own a sender could hold a slot of the route for ever. It is taken back afterwards: the
 	// server's own reads of the idle connection would run into it and end a request that waits for its outcome.
-	err := connection.SetReadDeadline(time.Now().Add(timeout))
+	err := connection.SetReadDeadline(deadline)
 	if err != nil && !errors.Is(err, http.ErrNotSupported) {
 		return nil, refuse(http.StatusBadRequest, "unreadable", "the connection failed")
 	}
 
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, limit))
+	ctx, cancel := context.WithDeadline(r.Context(), deadline)
+	defer cancel()
+
+	body, err := readAll(ctx, http.MaxBytesReader(w, r.Body, limit), r.ContentLength, limit, space)
 	if err == nil {
 		err = connection.SetReadDeadline(time.Time{})
 		if errors.Is(err, http.ErrNotSupported) {
@@ -60,11 +64,42 @@ func readBody(w http.ResponseWriter, r *http.Request, limit int64, timeout time.
 		return nil, tooLarge
 	}
 
+	if refused, ok := errors.AsType[*refusal](err); ok {
+		return nil, refused
+	}
+
 	if err != nil {
 		return nil, refuse(http.StatusBadRequest, "unreadable", "the body could not be read in time")
 	}
 
 	return body, nil
+}
+
+// maxBelieved is how much memory is set aside because of a Content-Length alone.
+const maxBelieved = 1 << 20
+
+// readAll reads a body of this length, -1 where its sender does not say.
+func readAll(ctx context.Context, body io.Reader, length, limit int64, space *space) ([]byte, error) {
+	head, err := io.ReadAll(io.LimitReader(body, freeBody+1))
+	if err != nil || len(head) <= freeBody {
+		return head, err
+	}
+
+	needed := length
+	if needed < 0 {
+		needed = limit
+	}
+
+	if space.take(ctx, needed) != nil {
+		return nil, later(http.StatusServiceUnavailable, "busy", "too many large bodies at once")
+	}
+
+	// In one piece: what grows would be garbage of the same size again. What a sender only says is believed up to a bound.
+	all := bytes.NewBuffer(make([]byte, 0, min(max(length, 2*freeBody), maxBelieved)+bytes.MinRead))
+	all.Write(head)
+	_, err = all.ReadFrom(body)
+
+	return all.Bytes(), err
 }
 
 // decompress undoes Content-Encoding, where the route takes it.

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sync/semaphore"
 	"golang.org/x/time/rate"
 
 	"gateway/resources"
@@ -23,6 +24,8 @@ type route struct {
 	limiter  *rate.Limiter
 	// slots bounds the requests at once.
 	slots chan struct{}
+	// bodies bounds what their bodies hold.
+	bodies *semaphore.Weighted
 	// err is why the route takes nothing, whatever happens to its secrets: the document could not be compiled.
 	err error
 
@@ -44,7 +47,7 @@ func compile(hook *resources.Webhook, old *route) *route {
 	spec := hook.TypedSpec().DeepCopy()
 	r := &route{
 		name: hook.Metadata().ID(), uid: resources.UIDOf(hook.Metadata()), revision: resources.RevisionOf(hook.Metadata()),
-		spec: spec, slots: make(chan struct{}, max(spec.Limits.Concurrency, 1)),
+		spec: spec, slots: make(chan struct{}, max(spec.Limits.Concurrency, 1)), bodies: newSpace(routeSpace),
 		counts: counts{&sharedCounts{}},
 	}
 

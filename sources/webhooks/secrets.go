@@ -64,13 +64,13 @@ func (s *secrets) get() ([][]byte, error) {
 		return s.values, nil
 	}
 
-	s.values, s.err = readAll(s.paths)
+	s.values, s.err = readSecrets(s.paths)
 	s.stamps = stamps
 
 	return s.values, s.err
 }
 
-func readAll(paths []string) ([][]byte, error) {
+func readSecrets(paths []string) ([][]byte, error) {
 	if len(paths) == 0 {
 		return nil, fmt.Errorf("no secret file is named")
 	}

@@ -5,12 +5,14 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
+	"net/netip"
 	"strconv"
 	"sync/atomic"
 	"time"
 
 	"github.com/cosi-project/runtime/pkg/state"
 	"go.uber.org/zap"
+	"golang.org/x/sync/semaphore"
 
 	"gateway/resources"
 	"gateway/sources/intake"
@@ -46,6 +48,7 @@ type Server struct {
 	pending *intake.Pending
 	locks   keyLocks
 	waiters chan struct{}
+	bodies  *semaphore.Weighted
 }
 
 // NewServer returns a server without routes.
@@ -53,7 +56,7 @@ func NewServer(o Options) *Server {
 	kind := resources.KindOf(resources.NewWebhookEvent("").Metadata())
 
 	return &Server{
-		Options: o, waiters: make(chan struct{}, maxWaiters),
+		Options: o, waiters: make(chan struct{}, maxWaiters), bodies: newSpace(allBodies),
 		pending: intake.NewPending(o.State, kind, resources.SourceWebhook, o.Metrics, o.Logger),
 	}
 }
@@ -144,21 +147,30 @@ func (s *Server) receive(w http.ResponseWriter, r *http.Request, route *route) (
 		return 0, nil, err
 	}
 
-	raw, err := readBody(w, r, int64(limits.Body), limits.Timeout.Std())
-	if err != nil {
-		return 0, nil, err
-	}
-
-	if err := route.verifier.verify(r, raw); err != nil {
-		return 0, nil, refuse(http.StatusUnauthorized, "unauthenticated", "%s", err)
-	}
-
-	events, err := newDelivery(route, r, peer, raw)
+	events, err := s.open(w, r, route, peer)
 	if err != nil {
 		return 0, nil, err
 	}
 
 	return s.keep(r, route, events, wait)
+}
+
+// open reads the body, verifies its sender and makes its events.
+func (s *Server) open(w http.ResponseWriter, r *http.Request, route *route, peer netip.Addr) ([]*resources.WebhookEvent, error) {
+	space := &space{route: route.bodies, all: s.bodies}
+	// What is of a known sender is bounded as pending events are.
+	defer space.release()
+
+	raw, err := readBody(w, r, int64(route.spec.Limits.Body), route.spec.Limits.Timeout.Std(), space)
+	if err != nil {
+		return nil, err
+	}
+
+	if err := route.verifier.verify(r, raw); err != nil {
+		return nil, refuse(http.StatusUnauthorized, "unauthenticated", "%s", err)
+	}
+
+	return newDelivery(route, r, peer, raw)
 }
 
 // keep stores the events and answers once they are durable.
