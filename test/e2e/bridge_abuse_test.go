@@ -165,8 +165,10 @@ func sendBody(address, route, header, chunk string, chunks int) (code int, sent 
 	go func() {
 		defer close(done)
 
-		n, err := fmt.Fprintf(conn, "POST /hooks/%s HTTP/1.1\r\nHost: gateway\r\n%s\r\n\r\n", route, header)
+		_, err := fmt.Fprintf(conn, "POST /hooks/%s HTTP/1.1\r\nHost: gateway\r\n%s\r\n\r\n", route, header)
 		for i := 0; i < chunks && err == nil; i++ {
+			var n int
+
 			// It fails once the server has refused the rest.
 			n, err = io.WriteString(conn, chunk)
 			took.Add(int64(n))
