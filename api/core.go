@@ -131,8 +131,13 @@ func (o *Operations) Delete(ctx context.Context, c Caller, kindName, name string
 	}
 
 	command := "delete"
+
 	if force {
 		command = "delete --force"
+
+		if err := o.passHold(ctx, c, kind, name); err != nil {
+			return Deleted{}, err
+		}
 	}
 
 	return Deleted{Kind: kind.Name, Name: name}, o.Finish(ctx, c, command, kind.Name+"/"+name)

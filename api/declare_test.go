@@ -144,3 +144,37 @@ func TestDeleteKnowsWhoMayTakeAway(t *testing.T) {
 	require.Len(t, forced, 1)
 	require.Equal(t, "VM/web-1", forced[0].Object)
 }
+
+func TestAForcedDeletionPassesAHold(t *testing.T) {
+	const by = "a disk is copied"
+
+	for name, test := range map[string]struct {
+		protect, goes, force bool
+		want                 string
+	}{
+		"of what it takes away":                   {force: true, want: resources.HoldForced},
+		"of what is in teardown already":          {goes: true, force: true, want: resources.HoldForced},
+		"not when it is not forced":               {goes: true, want: by},
+		"not when it is refused, as of `protect`": {protect: true, force: true, want: by},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := apitest.Start(t)
+			vm := resources.NewVMConfig("web-1")
+			vm.TypedSpec().Protect = test.protect
+			w.Declare(vm)
+			require.NoError(t, w.Client.Hold(t.Context(), "VM", "web-1", by))
+
+			if test.goes {
+				_, err := w.State.Teardown(t.Context(), vm.Metadata())
+				require.NoError(t, err)
+			}
+
+			err := w.Client.Delete(t.Context(), "VM", "web-1", test.force)
+			require.Equal(t, test.protect, err != nil, "%v", err)
+
+			hold, err := w.State.Get(t.Context(), resources.NewHold("vm.web-1").Metadata())
+			require.NoError(t, err)
+			require.Equal(t, test.want, hold.(*resources.Hold).TypedSpec().Reason) //nolint:forcetypeassert // one type a kind
+		})
+	}
+}

@@ -44,9 +44,13 @@ func (c *Controller) Settings() controller.QSettings {
 		RunHook: c.run,
 		Inputs: []controller.Input{
 			{Namespace: resources.NamespaceVMs, Type: resources.OverrideType, Kind: controller.InputQPrimary},
+			{Namespace: resources.NamespaceBridge, Type: resources.HoldType, Kind: controller.InputQPrimary},
 			{Namespace: resources.NamespaceVMs, Type: resources.VMConfigType, Kind: controller.InputQMapped},
 		},
-		Outputs:     []controller.Output{{Type: resources.OverrideType, Kind: controller.OutputShared}},
+		Outputs: []controller.Output{
+			{Type: resources.OverrideType, Kind: controller.OutputShared},
+			{Type: resources.HoldType, Kind: controller.OutputShared},
+		},
 		Concurrency: optional.Some[uint](concurrency),
 	}
 
@@ -57,18 +61,36 @@ func (c *Controller) Settings() controller.QSettings {
 	return settings
 }
 
-// MapInput implements controller.QController: an override ends when its VM changes or goes. Most VMs have none.
-func (c *Controller) MapInput(ctx context.Context, _ *zap.Logger, r controller.QRuntime, md controller.ReducedResourceMetadata) ([]resource.Pointer, error) {
+// MapInput implements controller.QController: an override ends when its VM changes or goes, a hold when it is gone. Most VMs
+// have neither.
+func (c *Controller) MapInput(ctx context.Context, _ *zap.Logger, r controller.QRuntime, md controller.ReducedResourceMetadata) (asked []resource.Pointer, err error) {
 	override, err := chain.Get[*resources.Override](ctx, r, resources.NewOverride(md.ID()).Metadata())
-	if err != nil || override == nil {
+	if err != nil {
 		return nil, err
 	}
 
-	return []resource.Pointer{override.Metadata()}, nil
+	if override != nil {
+		asked = append(asked, override.Metadata())
+	}
+
+	hold, err := chain.Get[*resources.Hold](ctx, r, resources.NewHold(resources.HoldID("VM", md.ID())).Metadata())
+	if err != nil {
+		return nil, err
+	}
+
+	if hold != nil {
+		asked = append(asked, hold.Metadata())
+	}
+
+	return asked, nil
 }
 
 // Reconcile implements controller.QController.
 func (c *Controller) Reconcile(ctx context.Context, logger *zap.Logger, r controller.QRuntime, ptr resource.Pointer) error {
+	if ptr.Type() == resources.HoldType {
+		return reconcileHold(ctx, r, ptr)
+	}
+
 	override, err := chain.Get[*resources.Override](ctx, r, ptr)
 	if err != nil || override == nil {
 		return err

@@ -80,6 +80,27 @@ func TestRequestsToLookAgainGoAfterAMinuteAndSlicesStay(t *testing.T) {
 	})
 }
 
+func TestAHoldEndsWhenItsVMIsGone(t *testing.T) {
+	run(t, func(t *testing.T, st state.State) {
+		vm := resources.NewVMConfig("web")
+		vm.Metadata().Finalizers().Add(resources.ControllerVM)
+		require.NoError(t, st.Create(t.Context(), vm))
+
+		hold := resources.NewHold(resources.HoldID("VM", "web"))
+		hold.TypedSpec().Kind, hold.TypedSpec().Name = "VM", "web"
+		require.NoError(t, st.Create(t.Context(), hold))
+
+		tearDown(t, st)
+		rig.Settle(t, time.Second)
+		require.NotNil(t, rig.Get[*resources.Hold](t, st, hold.Metadata()), "it is in teardown, and held")
+
+		require.NoError(t, st.RemoveFinalizer(t.Context(), vm.Metadata(), resources.ControllerVM))
+		require.NoError(t, st.Destroy(t.Context(), vm.Metadata()))
+		rig.Settle(t, time.Second)
+		require.Nil(t, rig.Get[*resources.Hold](t, st, hold.Metadata()))
+	})
+}
+
 func TestAnOverrideEnds(t *testing.T) {
 	setCPUs := func(n int) func(*testing.T, state.State) {
 		return func(t *testing.T, st state.State) {
