@@ -30,6 +30,7 @@ import (
 	"gateway/sources/schedules"
 	"gateway/sources/subscriptions"
 	"gateway/sources/webhooks"
+	"gateway/store"
 )
 
 // Deadlines of one reconcile, which COSI does not have. A VM's steps are bounded by the hypervisor's own deadlines, of
@@ -99,7 +100,8 @@ func (g *Gateway) controllers() ([]controller.Controller, []controller.QControll
 
 	queued := []controller.QController{
 		chain.Guard(documents.New(documents.Options{
-			Admission: g.admission, Journal: journal, Pacer: g.pacer, Deletions: g.cfg.Deletions, Registry: registry,
+			Admission: g.admission, Journal: journal, Deletions: g.cfg.Deletions, Registry: registry,
+			Pacer: store.NewPacer(0, resources.ControllerHost, resources.ControllerDocuments),
 		}), documentsTimeout, g.shared.chain),
 		g.guard(trigger.New(trigger.Options{Journal: journal, Registry: registry})),
 		g.guard(placement.New(placement.Options{Pool: g.pool, GatewayID: id})),

@@ -4,6 +4,7 @@ import (
 	"context"
 	"expvar"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/cosi-project/runtime/pkg/controller/runtime/metrics"
@@ -24,16 +25,18 @@ const (
 
 // Pacer holds up those who bring work in while a controller has too much of it already.
 type Pacer struct {
-	limit int64
+	limit  int64
+	except []string
 }
 
-// NewPacer returns a Pacer that waits while any controller's queue is longer than limit; 0 means DefaultPace.
-func NewPacer(limit int) *Pacer {
+// NewPacer returns a Pacer that waits while any controller's queue is longer than limit; 0 means DefaultPace. The queues of
+// the controllers in except do not count: a controller that waited for its own queue would wait for itself.
+func NewPacer(limit int, except ...string) *Pacer {
 	if limit <= 0 {
 		limit = DefaultPace
 	}
 
-	return &Pacer{limit: int64(limit)}
+	return &Pacer{limit: int64(limit), except: except}
 }
 
 // Wait returns when no controller's queue is above the limit, at the latest after a tenth of a second, or with an error
@@ -68,7 +71,7 @@ func (p *Pacer) busy() bool {
 	busy := false
 
 	metrics.QControllerQueueLength.Do(func(kv expvar.KeyValue) {
-		if n, ok := kv.Value.(*expvar.Int); ok && n.Value() > p.limit {
+		if n, ok := kv.Value.(*expvar.Int); ok && n.Value() > p.limit && !slices.Contains(p.except, kv.Key) {
 			busy = true
 		}
 	})

@@ -47,3 +47,17 @@ func TestThePacerSlowsIntakeDownWhileAnyQueueIsLong(t *testing.T) {
 		require.NoError(t, <-passed)
 	})
 }
+
+func TestAControllerDoesNotWaitForItsOwnQueue(t *testing.T) {
+	length := &expvar.Int{}
+	length.Set(100_000)
+	metrics.QControllerQueueLength.Set("test-own", length)
+
+	defer metrics.QControllerQueueLength.Delete("test-own")
+
+	synctest.Test(t, func(t *testing.T) {
+		start := time.Now()
+		require.NoError(t, store.NewPacer(0, "test-own").Wait(t.Context()))
+		require.Zero(t, time.Since(start))
+	})
+}
