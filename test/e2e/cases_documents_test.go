@@ -84,25 +84,29 @@ func TestCasesOfBrokenDocuments(t *testing.T) {
 
 	require.Equal(t, modified, g.modified(), "calls that change something")
 
-	t.Run("S40, S42: clocks that never tick, or too fast", func(t *testing.T) {
-		for i, cron := range []string{"0 0 31 2 *", "@every 1ms", "@every -5s", "TZ=UTC", "0 0 L * *"} {
-			file := fmt.Sprintf("clock-%d.yaml", i)
-			g.write(file, document("Schedule", fmt.Sprintf("clock-%d", i), fmt.Sprintf("{cron: %q}", cron)))
-			g.complains(t, file, "spec.cron")
-		}
-
-		g.write("clock.yaml", documents(document("Schedule", "leap", `{cron: "0 0 29 2 *"}`), document("Schedule", "sunday", `{cron: "0 0 * * 7"}`)))
-		eventually(t, "those that tick are declared", func() error {
-			objects, err := g.list("Schedule")
-			if err == nil && len(objects) != 2 {
-				err = fmt.Errorf("there are %d", len(objects))
-			}
-
-			return err
-		})
-	})
+	t.Run("S40, S42: clocks that never tick, or too fast", func(t *testing.T) { clocks(t, g) })
 
 	g.stop()
+}
+
+func clocks(t *testing.T, g *gateway) {
+	t.Helper()
+
+	for i, cron := range []string{"0 0 31 2 *", "@every 1ms", "@every -5s", "TZ=UTC", "0 0 L * *"} {
+		file := fmt.Sprintf("clock-%d.yaml", i)
+		g.write(file, document("Schedule", fmt.Sprintf("clock-%d", i), fmt.Sprintf("{cron: %q}", cron)))
+		g.complains(t, file, "spec.cron")
+	}
+
+	g.write("clock.yaml", documents(document("Schedule", "leap", `{cron: "0 0 29 2 *"}`), document("Schedule", "sunday", `{cron: "0 0 * * 7"}`)))
+	eventually(t, "those that tick are declared", func() error {
+		objects, err := g.list("Schedule")
+		if err == nil && len(objects) != 2 {
+			err = fmt.Errorf("there are %d", len(objects))
+		}
+
+		return err
+	})
 }
 
 // TestCasesOfOwners has one object in several places, and directories that vanish.
@@ -124,21 +128,9 @@ func TestCasesOfOwners(t *testing.T) {
 		require.Equal(t, "first", o.Spec["description"])
 	})
 
-	t.Run("V6: decimal and binary sizes differ, and are shown as they are", func(t *testing.T) {
-		g.write("sizes.yaml", documents(document("VM", "decimal", "{memory: 4GB}"), document("VM", "binary", "{memory: 4096Mi}")))
-		g.running("decimal", "binary")
+	t.Run("V6: decimal and binary sizes differ, and are shown as they are", func(t *testing.T) { sizes(t, g) })
 
-		decimal, err := g.get("VM", "decimal")
-		require.NoError(t, err)
-
-		binary, err := g.get("VM", "binary")
-		require.NoError(t, err)
-		require.Equal(t, "4GB", decimal.Spec["memory"])
-		require.Equal(t, "4GiB", binary.Spec["memory"])
-	})
-
-	texts := make([]string, 100)
-	for i := range texts {
+	for i := range 100 {
 		g.write(fmt.Sprintf("many-%d.yaml", i), document("VM", fmt.Sprintf("many-%d", i), "{memory: 64MiB}"))
 	}
 
@@ -174,6 +166,21 @@ func TestCasesOfOwners(t *testing.T) {
 	})
 
 	g.stop()
+}
+
+func sizes(t *testing.T, g *gateway) {
+	t.Helper()
+
+	g.write("sizes.yaml", documents(document("VM", "decimal", "{memory: 4GB}"), document("VM", "binary", "{memory: 4096Mi}")))
+	g.running("decimal", "binary")
+
+	decimal, err := g.get("VM", "decimal")
+	require.NoError(t, err)
+
+	binary, err := g.get("VM", "binary")
+	require.NoError(t, err)
+	require.Equal(t, "4GB", decimal.Spec["memory"])
+	require.Equal(t, "4GiB", binary.Spec["memory"])
 }
 
 // unready waits until readiness names the documents directory.

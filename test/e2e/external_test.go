@@ -58,31 +58,36 @@ func TestExternalNATS(t *testing.T) {
 		client.shows(t, g, "web-2", "stopped")
 	})
 
-	t.Run("a VM that is deleted is gone from the bucket, after a last event", func(t *testing.T) {
-		g.write("lab.yaml", documents(document("Host", "a", `{uri: "sim://a"}`), document("VM", "web-1", "{}")))
-
-		eventually(t, "the last event of web-2 is that it is deleted", func() error {
-			all := client.history(t, "web-2")
-			if last := all[len(all)-1].event.Type; last != "gateway.vm.deleted.v1" {
-				return fmt.Errorf("it is %s", last)
-			}
-
-			return nil
-		})
-		eventually(t, "the bucket has no web-2", func() error {
-			if kept, err := client.run("kv", "get", "gateway-vm-status", "web-2", "--raw"); err == nil {
-				return fmt.Errorf("it has %s", kept)
-			}
-
-			return nil
-		})
-	})
+	t.Run("a VM that is deleted is gone from the bucket, after a last event", func(t *testing.T) { lastEvent(t, g, client) })
 
 	for _, name := range []string{"web-1", "web-2"} {
 		risen(t, client.history(t, name))
 	}
 
 	g.stop()
+}
+
+// lastEvent takes web-2 away.
+func lastEvent(t *testing.T, g *gateway, client *nats) {
+	t.Helper()
+
+	g.write("lab.yaml", documents(document("Host", "a", `{uri: "sim://a"}`), document("VM", "web-1", "{}")))
+
+	eventually(t, "the last event of web-2 is that it is deleted", func() error {
+		all := client.history(t, "web-2")
+		if last := all[len(all)-1].event.Type; last != "gateway.vm.deleted.v1" {
+			return fmt.Errorf("it is %s", last)
+		}
+
+		return nil
+	})
+	eventually(t, "the bucket has no web-2", func() error {
+		if kept, err := client.run("kv", "get", "gateway-vm-status", "web-2", "--raw"); err == nil {
+			return fmt.Errorf("it has %s", kept)
+		}
+
+		return nil
+	})
 }
 
 // published is a message of a stream.

@@ -34,24 +34,7 @@ func TestGuest(t *testing.T) {
 	))
 	g.running("guest")
 
-	var leased string
-
-	eventually(t, "the guest has an address by DHCP, in its network", func() error {
-		o, err := g.get("VM", "guest")
-		if err != nil {
-			return err
-		}
-
-		for _, a := range o.Status.Addresses {
-			if a.Source == "lease" && strings.HasPrefix(a.Address, "10.78.0.") {
-				leased = a.Address
-
-				return nil
-			}
-		}
-
-		return fmt.Errorf("%+v", o.Status.Addresses)
-	})
+	leased := g.leased(t, "guest", "10.78.0.")
 	require.Contains(t, h.virsh("domifaddr", "guest"), leased)
 
 	require.Len(t, volumes(t, h), 2)
@@ -79,6 +62,30 @@ func TestGuest(t *testing.T) {
 	require.Len(t, left, 1, "a disk is kept where its document does not say otherwise")
 	require.Contains(t, left[0], "data")
 	g.stop()
+}
+
+// leased waits until a VM has an address by DHCP, with a prefix, and returns it.
+func (g *gateway) leased(t *testing.T, name, prefix string) (address string) {
+	t.Helper()
+
+	eventually(t, "the guest has an address by DHCP, in its network", func() error {
+		o, err := g.get("VM", name)
+		if err != nil {
+			return err
+		}
+
+		for _, a := range o.Status.Addresses {
+			if a.Source == "lease" && strings.HasPrefix(a.Address, prefix) {
+				address = a.Address
+
+				return nil
+			}
+		}
+
+		return fmt.Errorf("%+v", o.Status.Addresses)
+	})
+
+	return address
 }
 
 // volumes returns the files that are disks on the hypervisor.

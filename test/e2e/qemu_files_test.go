@@ -12,6 +12,19 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
+// saves are the ways in which programs save a file.
+var saves = []struct {
+	name string
+	how  func(t *testing.T, path, text string)
+}{
+	{"vim moves the file away and writes a new one", saveAsVim},
+	{"VS Code empties the file and writes it in pieces", saveAsVSCode},
+	{"sed writes a temporary file and renames it", saveAsSed},
+	{"rsync writes a hidden file and renames it", saveAsRsync},
+	{"git removes the file and writes a new one", saveAsGit},
+	{"scp writes over the file", saveAsScp},
+}
+
 // editorsSave saves a VM's document in the ways that programs do. Each is one new revision of the same object: never half a
 // document, never a VM that is gone for a moment.
 func editorsSave(t *testing.T, g *gateway, h *hypervisor) {
@@ -28,17 +41,7 @@ func editorsSave(t *testing.T, g *gateway, h *hypervisor) {
 	uid, revision := o.Metadata.UID, o.Metadata.Revision
 	seen := h.watch(t)
 
-	for i, save := range []struct {
-		name string
-		how  func(t *testing.T, path, text string)
-	}{
-		{"vim moves the file away and writes a new one", saveAsVim},
-		{"VS Code empties the file and writes it in pieces", saveAsVSCode},
-		{"sed writes a temporary file and renames it", saveAsSed},
-		{"rsync writes a hidden file and renames it", saveAsRsync},
-		{"git removes the file and writes a new one", saveAsGit},
-		{"scp writes over the file", saveAsScp},
-	} {
+	for i, save := range saves {
 		t.Run(save.name, func(t *testing.T) {
 			save.how(t, path, text(i+1))
 			revision++
