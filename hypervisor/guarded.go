@@ -41,6 +41,8 @@ func newGuarded(host string, driver Driver, limits *limits, metrics *metrics) *g
 type call struct {
 	name, object string
 	step         bool
+	// many calls in one: it has the time of a step.
+	many bool
 }
 
 func read(name string) call { return call{name: name} }
@@ -50,7 +52,7 @@ func step(name, kind, object string) call {
 }
 
 func (c call) timeout() time.Duration {
-	if c.step {
+	if c.step || c.many {
 		return StepTimeout
 	}
 
@@ -156,7 +158,7 @@ func (g *guarded) Info(ctx context.Context) (Info, error) {
 }
 
 func (g *guarded) Domains(ctx context.Context) ([]Domain, error) {
-	return do(ctx, g, read("Domains"), g.driver.Domains)
+	return do(ctx, g, call{name: "Domains", many: true}, g.driver.Domains)
 }
 
 func (g *guarded) Domain(ctx context.Context, uuid string) (Domain, error) {

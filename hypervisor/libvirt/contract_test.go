@@ -180,6 +180,8 @@ func restart(d *libvirtd.Daemon) func(*testing.T) {
 }
 
 func TestContractQEMU(t *testing.T) {
+	t.Parallel()
+
 	d := libvirtd.New(t, libvirtd.Options{})
 	guest := libvirtd.NeedGuest(t)
 	h := harness(t, d.URI(), contract.Capabilities{

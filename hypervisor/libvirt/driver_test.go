@@ -4,6 +4,7 @@ package libvirt
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -12,8 +13,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sync/errgroup"
+	"libvirt.org/go/libvirt"
 
 	"gateway/hypervisor"
+	"gateway/hypervisor/libvirt/definition"
 	"gateway/resources"
 	"gateway/test/libvirtd"
 )
@@ -48,6 +51,8 @@ func defined(t *testing.T, d *driver, spec hypervisor.DomainSpec) {
 }
 
 func TestCaseV64AHungDaemonIsFoundAndADomainIsLeftAlone(t *testing.T) {
+	t.Parallel()
+
 	daemon := libvirtd.New(t, libvirtd.Options{})
 	d := opened(t, daemon.TestURI())
 	spec := small("v64")
@@ -171,7 +176,7 @@ func TestCaseV80EverythingOfADomainGoesWithIt(t *testing.T) {
 
 func TestAListOfTenThousandDomainsTakesSeconds(t *testing.T) {
 	if testing.Short() {
-		t.Skip("takes a minute")
+		libvirtd.Skip(t, errors.New("a list of 10,000 domains takes too long for -short"))
 	}
 
 	const many = 10_000
@@ -207,19 +212,27 @@ func TestAListOfTenThousandDomainsTakesSeconds(t *testing.T) {
 	require.Less(t, took, 15*time.Second)
 }
 
-func TestAHostWhoseKVMDoesNotWorkEmulates(t *testing.T) {
-	libvirtd.Need(t)
+func TestAStartThatFailsForKVMIsTold(t *testing.T) {
+	d := &driver{host: definition.Host{Driver: definition.DriverQEMU}}
 
-	info, err := os.Stat("/dev/kvm")
-	if err != nil || info.Mode().Perm()&0o006 != 0 {
-		t.Skip("this machine has no /dev/kvm that is not for everybody")
+	for message, want := range map[string]bool{
+		"internal error: process exited while connecting to monitor: Could not access KVM kernel module: Permission denied": true,
+		"qemu-system-x86_64: -accel kvm: failed to initialize kvm: No such device":                                          true,
+		"qemu-system-x86_64: -drive file=/kvm/x: Could not open '/kvm/x': No such file or directory":                        false,
+		"Cannot access storage file '/failed': No such file or directory":                                                   false,
+	} {
+		require.Equal(t, want, d.lacksKVM(libvirt.Error{Code: libvirt.ERR_INTERNAL_ERROR, Message: message}), message)
 	}
 
-	daemon := libvirtd.New(t, libvirtd.Options{KVM: true, User: "nobody"})
+	require.False(t, d.lacksKVM(nil))
+}
+
+func TestAHostWhoseKVMDoesNotWorkEmulates(t *testing.T) {
+	daemon := libvirtd.New(t, libvirtd.Options{KVM: true})
 	d := opened(t, daemon.URI())
 
 	if !d.madeOf().KVM {
-		t.Skip("libvirt offers no KVM here")
+		libvirtd.Skip(t, errors.New("libvirt offers no KVM here"))
 	}
 
 	spec := small("kvm")
@@ -229,11 +242,18 @@ func TestAHostWhoseKVMDoesNotWorkEmulates(t *testing.T) {
 	require.NoError(t, err)
 	require.Contains(t, text, "<domain type='kvm'")
 
-	require.NoError(t, d.StartDomain(t.Context(), spec.UUID, false))
-
-	seen, err := d.Domain(t.Context(), spec.UUID)
+	dom, err := d.connections[1].LookupDomainByUUIDString(spec.UUID)
 	require.NoError(t, err)
-	require.Equal(t, resources.StateRunning, seen.State)
+
+	defer freeDomain(dom)
+
+	// What StartDomain does when the start fails for KVM.
+	require.NoError(t, d.emulate(d.connections[1], dom))
+	require.NoError(t, d.StartDomain(t.Context(), spec.UUID, true))
+
+	text, err = daemon.Virsh("dumpxml", "kvm")
+	require.NoError(t, err)
+	require.Contains(t, text, "<domain type='qemu'")
 
 	about, err := d.Info(t.Context())
 	require.NoError(t, err)

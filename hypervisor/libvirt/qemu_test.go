@@ -233,6 +233,8 @@ func TestNetworksWithNATReachTheirState(t *testing.T) {
 }
 
 func TestCaseV42ALeaseIsGoneWhenItIsReleased(t *testing.T) {
+	t.Parallel()
+
 	daemon := libvirtd.New(t, libvirtd.Options{})
 	guest := libvirtd.NeedGuest(t)
 	d := opened(t, daemon.URI())

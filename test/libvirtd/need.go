@@ -23,7 +23,7 @@ func Need(t testing.TB) {
 	t.Helper()
 
 	if err := Possible(); err != nil {
-		skip(t, err)
+		Skip(t, err)
 	}
 }
 
@@ -43,7 +43,8 @@ func Possible() error {
 	return nil
 }
 
-func skip(t testing.TB, why error) {
+// Skip skips a test with a reason, and notes that in the log of what was not tested.
+func Skip(t testing.TB, why error) {
 	t.Helper()
 
 	n := skipped.Add(1)
@@ -79,7 +80,7 @@ func NeedGuest(t testing.TB) *Guest {
 
 	g, err := BuildGuest(t.Context())
 	if err != nil {
-		skip(t, err)
+		Skip(t, err)
 	}
 
 	return g
