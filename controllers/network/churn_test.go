@@ -195,7 +195,9 @@ func requireConverged(g *chaintest.Rig) {
 		}
 
 		for _, b := range c.Retiring { // the running guest has it still, and its entry with it
-			again := func(now resources.NetworkBinding) bool { return now.Network == b.Network && (now.MAC == b.MAC || now.Address == b.Address) }
+			again := func(now resources.NetworkBinding) bool {
+				return now.Network == b.Network && (now.MAC == b.MAC || now.Address == b.Address)
+			}
 			if !slices.ContainsFunc(c.Interfaces, again) {
 				entries[c.Host+" "+b.Network]++
 			}
