@@ -24,10 +24,10 @@ type MessageEventSpec struct {
 // Attributes implements EventSpec.
 func (s *MessageEventSpec) Attributes() *EventAttributes { return &s.Event }
 
-// DeepCopy implements typed.DeepCopyable.
+// DeepCopy implements typed.DeepCopyable. Data is shared: nobody changes it, and the history of the state keeps several
+// versions of each event.
 func (s MessageEventSpec) DeepCopy() MessageEventSpec {
 	s.Event = s.Event.Clone()
-	s.Data = cloneSlice(s.Data)
 	s.Apply = s.Apply.Clone()
 
 	return s

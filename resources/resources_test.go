@@ -123,13 +123,16 @@ func TestEveryKindSurvivesProtobuf(t *testing.T) {
 }
 
 func TestEveryDeepCopySharesNothing(t *testing.T) {
+	// Payloads are the exception: they are never changed, and up to 64 MiB each.
+	payloads := map[string][]string{"WebhookEvent": {".Data"}, "MessageEvent": {".Data"}}
+
 	for _, k := range resources.Kinds() {
 		t.Run(k.Name, func(t *testing.T) {
 			original := filled(k)
 			copied := original.DeepCopy()
 
 			require.Equal(t, original.Spec(), copied.Spec())
-			require.Empty(t, sharedAt("", reflect.ValueOf(original.Spec()).Elem(), reflect.ValueOf(copied.Spec()).Elem()))
+			require.Equal(t, payloads[k.Name], sharedAt("", reflect.ValueOf(original.Spec()).Elem(), reflect.ValueOf(copied.Spec()).Elem()))
 		})
 	}
 }

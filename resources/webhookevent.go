@@ -22,10 +22,10 @@ type WebhookEventSpec struct {
 // Attributes implements EventSpec.
 func (s *WebhookEventSpec) Attributes() *EventAttributes { return &s.Event }
 
-// DeepCopy implements typed.DeepCopyable.
+// DeepCopy implements typed.DeepCopyable. Data is shared: nobody changes it, and the history of the state keeps several
+// versions of each event.
 func (s WebhookEventSpec) DeepCopy() WebhookEventSpec {
 	s.Event = s.Event.Clone()
-	s.Data = cloneSlice(s.Data)
 	s.Apply = s.Apply.Clone()
 
 	return s
