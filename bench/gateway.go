@@ -202,7 +202,12 @@ type gatewayArgs struct {
 	Networks int
 	// Paused starts the VMs paused.
 	Paused bool
+	// Hasty does not wait for the memory at rest.
+	Hasty bool
 }
+
+// cachesExpire is after how long the NATS server gives up the 8 MiB that it writes each stream's messages from.
+const cachesExpire = 12 * time.Second
 
 // gatewayJob drops VM documents and measures until all run.
 func gatewayJob(ctx context.Context, c *childContext) (any, error) {
@@ -270,6 +275,14 @@ func (a *gatewayArgs) converge(ctx context.Context, i *instance) (f footprint, e
 	f.Settled = cpuTime() - cpu
 
 	clear(files)
+
+	if !a.Hasty {
+		select {
+		case <-ctx.Done():
+			return f, ctx.Err()
+		case <-time.After(cachesExpire):
+		}
+	}
 
 	if f.Full, err = resident(); err != nil {
 		return f, err

@@ -63,7 +63,7 @@ func hangingJob(ctx context.Context, c *childContext) (any, error) {
 		return nil, err
 	}
 
-	g := gatewayArgs{Hosts: hangingHosts, URI: "sim://hanging-%d"}
+	g := gatewayArgs{Hosts: hangingHosts, URI: "sim://hanging-%d", Hasty: true}
 
 	var took []time.Duration
 

@@ -105,7 +105,7 @@ func latencyJob(ctx context.Context, c *childContext) (any, error) {
 
 // arrange makes the VMs of both.
 func (a *latencyArgs) arrange(ctx context.Context, i *instance, bare state.State) error {
-	g := gatewayArgs{VMs: a.VMs, Hosts: 1, PerFile: 100, URI: "sim://latency"}
+	g := gatewayArgs{VMs: a.VMs, Hosts: 1, PerFile: 100, URI: "sim://latency", Hasty: true}
 	if _, err := g.converge(ctx, i); err != nil {
 		return err
 	}

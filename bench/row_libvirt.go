@@ -70,7 +70,7 @@ func (b *bench) againstLoop(ctx context.Context, vms int, qemu bool, name string
 	}
 
 	err = onDaemon(ctx, qemu, func(uri string) error {
-		return b.do(ctx, "gateway", gatewayArgs{Dir: dir, VMs: vms, Hosts: 1, PerFile: 100, URI: uri, Paused: qemu}, &ours)
+		return b.do(ctx, "gateway", gatewayArgs{Dir: dir, VMs: vms, Hosts: 1, PerFile: 100, URI: uri, Paused: qemu, Hasty: true}, &ours)
 	})
 	if err != nil {
 		return nil, err

@@ -25,7 +25,7 @@ func restartRows(ctx context.Context, b *bench) ([]row, error) {
 
 		var f footprint
 
-		args := gatewayArgs{Dir: dir, VMs: vms, Hosts: 100, PerFile: 100, URI: "sim://restart-%d?state=" + dir + "/host-%d.json"}
+		args := gatewayArgs{Dir: dir, VMs: vms, Hosts: 100, PerFile: 100, URI: "sim://restart-%d?state=" + dir + "/host-%d.json", Hasty: true}
 		if err := b.do(ctx, "gateway", args, &f); err != nil {
 			return rows, err
 		}
