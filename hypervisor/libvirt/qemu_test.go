@@ -66,6 +66,13 @@ func TestCaseV62WhatLibvirtFillsInIsNoDrift(t *testing.T) {
 	want := spec.Normalised()
 	require.Empty(t, seen.Spec.Differences(&want))
 
+	testLiveChanges(t, daemon, d, spec)
+}
+
+// testLiveChanges changes a domain that is on.
+func testLiveChanges(t *testing.T, daemon *libvirtd.Daemon, d *driver, spec hypervisor.DomainSpec) {
+	t.Helper()
+
 	t.Run("and what a running domain can't take is said, until it is taken back (V61)", func(t *testing.T) {
 		changed := spec
 		changed.Firmware, changed.Graphics, changed.GuestAgent, changed.Disks, changed.Interfaces = "bios", "none", false, nil, nil
@@ -174,8 +181,15 @@ func TestVolumesOnQEMU(t *testing.T) {
 		require.Equal(t, path, again)
 	})
 
+	testStrangeVolumes(t, daemon, filepath.Dir(path), ensure, d)
+}
+
+// testStrangeVolumes asks for volumes that are not what they seem.
+func testStrangeVolumes(t *testing.T, daemon *libvirtd.Daemon, pool string, ensure func(hypervisor.VolumeSpec) (string, bool, error), d *driver) {
+	t.Helper()
+
 	t.Run("that came without libvirt's knowledge are not overwritten", func(t *testing.T) {
-		by := filepath.Join(filepath.Dir(path), "hand.root.qcow2")
+		by := filepath.Join(pool, "hand.root.qcow2")
 		out, err := exec.Command("qemu-img", "create", "-q", "-f", "qcow2", daemon.Path(by), "8M").CombinedOutput()
 		require.NoError(t, err, string(out))
 
