@@ -572,20 +572,29 @@ func (c *check) published() {
 
 // acknowledged checks that the journal has every event whose sender was told that it is kept.
 func (c *check) acknowledged() {
-	known := map[string]bool{}
+	known, dead := map[string]bool{}, map[string]bool{}
+	journal := c.process.store.Journal()
 
-	entries, err := c.process.store.Journal().Query(ctx(), store.Query{Classes: []store.Class{store.ClassEvent}, Source: resources.SourceWebhook, Limit: 100_000})
+	entries, err := journal.Query(ctx(), store.Query{
+		Classes: []store.Class{store.ClassEvent, store.ClassDead}, Source: resources.SourceWebhook, Limit: 100_000,
+	})
 	if err != nil {
 		c.wrong("journal: %v", err)
 	}
 
 	for _, e := range entries {
-		known[e.EventID] = true
+		known[e.EventID] = known[e.EventID] || e.Class == store.ClassEvent
+		dead[e.EventID] = dead[e.EventID] || e.Class == store.ClassDead
 	}
 
 	for _, a := range c.model.acked {
 		if !known[a.id] {
 			c.wrong("event %s of %s was acknowledged, and the journal does not have it", a.id, a.route)
+		}
+
+		// What is dead may be sent again, and is processed again then.
+		if id, seen := journal.Seen(resources.SourceWebhook, a.route, a.key); !dead[a.id] && (!seen || id != a.id) {
+			c.wrong("delivery %s of %s was acknowledged, and would be processed again (seen as %q)", a.key, a.route, id)
 		}
 	}
 }

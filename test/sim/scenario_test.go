@@ -30,6 +30,15 @@ var deeds = []deed{
 	{5, (*world).broker}, {5, (*world).slowDisk}, {5, (*world).killNow}, {10, (*world).armKill}, {3, (*world).stop},
 }
 
+// downDeeds are what can happen while no process runs. It is set before anything plays; a list in place would refer to itself.
+var downDeeds []func(*world)
+
+func init() {
+	downDeeds = []func(*world){
+		(*world).edit, (*world).remove, (*world).remove, (*world).move, (*world).behind, (*world).hostDies, (*world).drain,
+	}
+}
+
 // play does n random deeds, with random pauses: most of them short, so that deeds meet.
 func (w *world) play(n int) {
 	total := 0

@@ -200,11 +200,15 @@ func (w *world) restartsQuietly() []string {
 		}
 	}
 
+	w.quiet = true
+
 	if w.rand.IntN(2) == 0 {
 		w.kill()
 	} else {
 		w.stop()
 	}
+
+	w.quiet = false
 
 	w.pass(time.Duration(2+w.rand.IntN(8)) * time.Minute)
 

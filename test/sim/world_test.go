@@ -32,7 +32,11 @@ type world struct {
 	disk *store.SimulatedDisk
 
 	process *process
-	model   *model
+	// down reports whether no process runs at the moment.
+	down bool
+	// quiet keeps the world from doing anything meanwhile.
+	quiet bool
+	model *model
 
 	mu sync.Mutex // guards the following
 	// dice are for what happens on goroutines of the gateway.
@@ -138,6 +142,12 @@ func (w *world) st() state.State { return w.process.store.State() }
 
 // pass lets virtual time pass. A process that is killed meanwhile by its tripwire is started again.
 func (w *world) pass(d time.Duration) {
+	if w.down {
+		time.Sleep(d)
+
+		return
+	}
+
 	deadline := time.Now().Add(d)
 
 	for {
@@ -170,7 +180,20 @@ func (w *world) restart() {
 	if w.rand.IntN(3) == 0 {
 		pause := time.Duration(w.rand.IntN(90)) * time.Second
 		w.trace.add("down for %s", pause)
+		w.down = true
+
+		// The world goes on without the process.
+		for range w.rand.IntN(4) {
+			if w.quiet {
+				break
+			}
+
+			downDeeds[w.rand.IntN(len(downDeeds))](w)
+		}
+
 		time.Sleep(pause)
+
+		w.down = false
 	}
 
 	w.start()
