@@ -70,13 +70,7 @@ func (s *supervisor) run(ctx context.Context) error {
 
 // runtime builds a runtime with new controllers.
 func (s *supervisor) runtime() (*runtime.Runtime, error) {
-	// The runtime logs each successful reconcile at level info, which costs a third of the CPU of a reconcile.
-	quiet := s.logger
-	if quiet.Core().Enabled(zap.InfoLevel) {
-		quiet = quiet.WithOptions(zap.IncreaseLevel(zap.WarnLevel))
-	}
-
-	rt, err := runtime.NewRuntime(s.state, quiet)
+	rt, err := runtime.NewRuntime(s.state, withoutRoutine(s.logger))
 	if err != nil {
 		return nil, fmt.Errorf("error building the controller runtime: %w", err)
 	}

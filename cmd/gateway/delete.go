@@ -1,7 +1,9 @@
 package main
 
 import (
+	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -36,8 +38,20 @@ func (a *app) deleteCommand() *cobra.Command {
 				return err
 			}
 
+			var declarer string
+
+			if force {
+				if declarer, err = declarerOf(ctx, c, kind.Name, args[1]); err != nil {
+					return err
+				}
+			}
+
 			if err := c.Delete(ctx, kind.Name, args[1], force); err != nil {
 				return err
+			}
+
+			if file, ok := strings.CutPrefix(declarer, "file:"); ok {
+				fmt.Fprintf(a.err, "gateway: %s/%s: %s still declares it: it comes back when that file changes\n", kind.Name, args[1], file)
 			}
 
 			if !wait {
@@ -66,4 +80,11 @@ func (a *app) deleteCommand() *cobra.Command {
 	timeoutFlag(cmd, &timeout)
 
 	return cmd
+}
+
+// declarerOf is who declares an object.
+func declarerOf(ctx context.Context, c *client.Client, kind, name string) (string, error) {
+	object, err := c.Get(ctx, kind, name)
+
+	return object.Metadata.Origin, err
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/cosi-project/runtime/pkg/resource"
 	"github.com/cosi-project/runtime/pkg/safe"
 	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
 
 	"gateway/resources"
 	"gateway/sources/intake"
@@ -80,7 +81,12 @@ func (x *run) updateRoot(ctx context.Context, root *root, spec resources.FileRoo
 	}
 
 	if spec.Available != root.spec.Available || spec.Reason != root.spec.Reason || spec.Message != root.spec.Message {
-		x.logger.Info("documents directory", zap.String("root", root.path), zap.Bool("available", spec.Available), zap.String("message", spec.Message))
+		level := zapcore.InfoLevel
+		if !spec.Available {
+			level = zapcore.WarnLevel // what it declared stays, and nothing new comes of it
+		}
+
+		x.logger.Log(level, "documents directory", zap.String("root", root.path), zap.Bool("available", spec.Available), zap.String("message", spec.Message))
 	}
 
 	if err := x.writeRoot(ctx, spec); err != nil {

@@ -1,0 +1,38 @@
+package gateway
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+	"go.uber.org/zap/zaptest/observer"
+)
+
+func TestTheRuntimesRoutineIsLeftOutAndWhatControllersDoIsNot(t *testing.T) {
+	for name, test := range map[string]struct {
+		level zapcore.Level
+		want  []string
+	}{
+		"at level info":  {zapcore.InfoLevel, []string{"placed", "reconcile failed"}},
+		"at level debug": {zapcore.DebugLevel, []string{"reconcile succeeded", "placed", "reconcile failed"}},
+		"at level error": {zapcore.ErrorLevel, []string{"reconcile failed"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			core, logged := observer.New(test.level)
+			logger := withoutRoutine(zap.New(core)).With(zap.String("controller", "vm"))
+
+			logger.Info("reconcile succeeded")
+			logger.Info("placed")
+			logger.Error("reconcile failed")
+
+			var messages []string
+			for _, entry := range logged.All() {
+				require.Equal(t, "vm", entry.ContextMap()["controller"])
+				messages = append(messages, entry.Message)
+			}
+
+			require.Equal(t, test.want, messages)
+		})
+	}
+}
