@@ -34,6 +34,8 @@ type ObjectMetadata struct {
 	Created     time.Time         `json:"created,omitzero"`
 	// Origin is as in resources.Origin: file:PATH, webhook:NAME, api.
 	Origin string `json:"origin,omitempty"`
+	// Deleting: it is being torn down, and waits for whoever uses it.
+	Deleting bool `json:"deleting,omitempty"`
 }
 
 // NewObject joins the halves of an object; status may be nil. Of a kind that is observed only, as FileStatus, the resource
@@ -52,6 +54,7 @@ func NewObject(declared, status resource.Resource) Object {
 			Revision:    resources.RevisionOf(md),
 			Created:     md.Created().UTC(),
 			Origin:      resources.OriginOf(md).String(),
+			Deleting:    md.Phase() == resource.PhaseTearingDown,
 		},
 	}
 

@@ -2,6 +2,7 @@ package client
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"gateway/resources"
@@ -28,6 +29,11 @@ type observed struct {
 	LastError        string                `json:"lastError"`
 }
 
+// states are those of a VM.
+var states = []string{
+	resources.StateRunning, resources.StateStopped, resources.StatePaused, resources.StateCrashed, resources.StateMissing, resources.StateUnknown,
+}
+
 // ParseGoal reads what --for takes: condition=TYPE, condition=TYPE=STATUS, state=STATE, create or delete.
 func ParseGoal(kind, name, text string) (Goal, error) {
 	goal := Goal{Kind: kind, Name: name}
@@ -45,7 +51,13 @@ func ParseGoal(kind, name, text string) (Goal, error) {
 		}
 
 		goal.check = hasCondition(typ, resources.ConditionStatus(status))
+	case what == "state" && kind != "VM":
+		return goal, fmt.Errorf("a %s has no state: use condition=TYPE, create or delete", kind)
 	case what == "state" && value != "":
+		if !slices.Contains(states, value) {
+			return goal, fmt.Errorf("%q is not a state: use one of %s", value, strings.Join(states, ", "))
+		}
+
 		goal.check = hasState(value)
 	default:
 		return goal, fmt.Errorf("%q can't be waited for: use condition=TYPE, state=STATE, create or delete", text)

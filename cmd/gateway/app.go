@@ -116,6 +116,7 @@ func (a *app) root() *cobra.Command {
 
 	root.AddCommand(a.powerCommands()...)
 	a.addBridgeCommands(root)
+	needShell(root)
 
 	return root
 }

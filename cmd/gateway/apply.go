@@ -46,7 +46,8 @@ func (a *app) applyCommand() *cobra.Command {
 }
 
 func timeoutFlag(cmd *cobra.Command, timeout *time.Duration) {
-	cmd.Flags().DurationVar(timeout, "timeout", defaultTimeout, "how long to wait")
+	*timeout = defaultTimeout
+	cmd.Flags().Var((*patience)(timeout), "timeout", "how long to wait")
 }
 
 func (a *app) apply(ctx context.Context, flags applyFlags) error {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"strings"
 	"time"
 
 	"gateway/api/client"
@@ -35,11 +36,15 @@ func columnsOf(kind *resources.Kind, wide bool) columns {
 	return c
 }
 
-// row is the row of an object.
+// row is the row of an object. The second column says of one in teardown that it is.
 func (c columns) row(o *client.Object) ([]string, error) {
 	values, err := c.values(o, time.Now())
 	if err != nil {
 		return nil, err
+	}
+
+	if o.Metadata.Deleting && len(values) > 1 {
+		values[1] = strings.TrimSpace(values[1] + " (deleting)")
 	}
 
 	return values[:len(c.header)], nil

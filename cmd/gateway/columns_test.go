@@ -137,3 +137,17 @@ func TestAWatchInJSONIsAnObjectALine(t *testing.T) {
 		`{"apiVersion":"","kind":"VM","metadata":{"name":"x"}}`+"\n"+
 		`{"kind":"VM","metadata":{"name":"x"},"deleted":true}`+"\n", out.String())
 }
+
+func TestAnObjectInTeardownSaysSo(t *testing.T) {
+	for kind, want := range map[string]string{"VM": "unknown (deleting)", "Host": "(deleting)", "Hold": "(deleting)"} {
+		o := objectOf(kind, `{}`, "")
+		o.Metadata.Deleting = true
+
+		k, ok := resources.KindByName(kind)
+		require.True(t, ok)
+
+		row, err := columnsOf(k, false).row(o)
+		require.NoError(t, err)
+		require.Equal(t, want, row[1], kind)
+	}
+}

@@ -9,6 +9,18 @@ import (
 	"gateway/api/client"
 )
 
+// needShell has `gateway completion` refuse what is no shell; cobra's own prints its help and succeeds.
+func needShell(root *cobra.Command) {
+	root.InitDefaultCompletionCmd()
+
+	for _, cmd := range root.Commands() {
+		if cmd.Name() == "completion" {
+			cmd.Args = unknownCommand
+			cmd.RunE = func(*cobra.Command, []string) error { return usageError("name a shell: bash, zsh, fish or powershell") }
+		}
+	}
+}
+
 // completeKindName completes a kind, then the name of one of its objects.
 func (a *app) completeKindName(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 	switch len(args) {

@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 	"unicode/utf8"
 
@@ -24,6 +26,9 @@ const (
 // eventClasses are the entries of the journal that are about events from outside.
 var eventClasses = []store.Class{store.ClassEvent, store.ClassRefused, store.ClassDead}
 
+// eventSources are what --source takes.
+var eventSources = []string{"file", "schedule", "webhook", "subscription", "domain"}
+
 func (a *app) eventsCommand() *cobra.Command {
 	var (
 		source, output string
@@ -39,6 +44,10 @@ func (a *app) eventsCommand() *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := checkOutput(output, choices...); err != nil {
 				return err
+			}
+
+			if source != "" && !slices.Contains(eventSources, source) {
+				return usageError("--source: %q is not known: use one of %s", source, strings.Join(eventSources, ", "))
 			}
 
 			ctx, stop := interruptible(cmd)

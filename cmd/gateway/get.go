@@ -96,7 +96,15 @@ func (a *app) get(ctx context.Context, c *client.Client, flags getFlags) error {
 		list.Items = []client.Object{}
 	}
 
-	return a.printObjects(flags, list, list.Items)
+	if err := a.printObjects(flags, list, list.Items); err != nil {
+		return err
+	}
+
+	if flags.kind.Name == "FileStatus" && (flags.output == outputTable || flags.output == outputWide) {
+		return a.aboutRoots(ctx, c)
+	}
+
+	return nil
 }
 
 // printObjects prints objects; whole is what JSON and YAML show.

@@ -2,9 +2,18 @@
 // a file; what they do is done by the packages gateway (run, graph), config (validate, schema) and api/client (all others).
 package main
 
-import "os"
+import (
+	"os"
+	"runtime/debug"
+)
 
-// version is set by the linker.
+// version is set by the linker. Where it is not, as with a plain `go build`, Go's own stands in for it.
 var version = "unknown"
 
-func main() { os.Exit(newApp().run(os.Args[1:])) }
+func main() {
+	if info, ok := debug.ReadBuildInfo(); ok && version == "unknown" && info.Main.Version != "" && info.Main.Version != "(devel)" {
+		version = info.Main.Version
+	}
+
+	os.Exit(newApp().run(os.Args[1:]))
+}
