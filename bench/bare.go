@@ -179,6 +179,8 @@ func bareJob(ctx context.Context, c *childContext) (any, error) {
 
 func vmName(i int) string { return fmt.Sprintf("vm-%06d", i) }
 
+func isOn(state string) bool { return state == resources.StateRunning || state == resources.StatePaused }
+
 // countStatuses returns a channel that says when so many VMs run.
 func countStatuses(ctx context.Context, st state.State, vms int) (<-chan error, error) {
 	events, all := make(chan []state.Event), make(chan error, 1)
@@ -204,7 +206,7 @@ func countStatuses(ctx context.Context, st state.State, vms int) (<-chan error, 
 						return
 					}
 
-					if s, ok := e.Resource.(*resources.VMStatus); ok && s.TypedSpec().State == resources.StateRunning {
+					if s, ok := e.Resource.(*resources.VMStatus); ok && isOn(s.TypedSpec().State) {
 						running[s.Metadata().ID()] = true
 					}
 				}
