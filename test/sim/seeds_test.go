@@ -3,10 +3,13 @@ package sim
 import (
 	"fmt"
 	"maps"
+	"math"
 	"os"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -45,14 +48,32 @@ func TestSeeds(t *testing.T) {
 		return
 	}
 
+	untilFound := os.Getenv("SIM_UNTIL_FOUND") != ""
 	first, _ := number(t, "SIM_FIRST", 0)
 	seeds, _ := number(t, "SIM_SEEDS", defaultSeeds)
 	start := time.Now()
+
+	var (
+		done atomic.Int64
+		once sync.Once
+	)
 
 	t.Run("all", func(t *testing.T) {
 		for seed := range seeds {
 			t.Run(strconv.Itoa(first+seed), func(t *testing.T) {
 				t.Parallel()
+
+				if untilFound && done.Load() < 0 {
+					t.Skip("found")
+				}
+
+				defer func() {
+					if n := done.Add(1); untilFound && t.Failed() {
+						once.Do(func() { t.Logf("found after %d seeds", n) })
+						done.Store(math.MinInt32)
+					}
+				}()
+
 				run(t, uint64(first+seed))
 			})
 		}

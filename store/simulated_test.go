@@ -1,0 +1,72 @@
+package store_test
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"gateway/resources"
+	"gateway/store"
+)
+
+// A store that is torn from its disk leaves what its barrier had confirmed, and of the rest a prefix.
+func TestATornStoreLeavesAPrefixWithAllThatWasConfirmed(t *testing.T) {
+	for seed := range uint64(100) {
+		synctest.Test(t, func(t *testing.T) { tear(t, rand.New(rand.NewPCG(seed, 0))) })
+	}
+}
+
+func tear(t *testing.T, r *rand.Rand) {
+	d := store.NewSimulatedDisk()
+	d.Commit = func(int) error {
+		time.Sleep(time.Duration(r.IntN(3)) * time.Millisecond)
+
+		if r.IntN(4) == 0 {
+			return errors.New("injected")
+		}
+
+		return nil
+	}
+
+	s, err := d.Open(t.Context(), "home")
+	require.NoError(t, err)
+
+	made, confirmed := 0, 0
+
+	for range 20 {
+		if r.IntN(3) == 0 {
+			require.NoError(t, s.Barrier(t.Context()))
+
+			confirmed = made
+		}
+
+		if s.State().Create(t.Context(), vm(fmt.Sprintf("vm-%02d", made))) == nil { // refused while the disk refuses
+			made++
+		}
+
+		time.Sleep(time.Duration(r.IntN(2)) * time.Millisecond)
+	}
+
+	s.Tear(func(queued int) int { return r.IntN(queued + 1) })
+	_ = s.State().Create(t.Context(), vm("late")) // refused, or queued and never written
+	_ = s.Close() // it can write nothing more
+
+	again, err := d.Open(t.Context(), "home")
+	require.NoError(t, err)
+
+	found, err := again.State().List(t.Context(), resources.NewVMConfig("").Metadata())
+	require.NoError(t, err)
+	require.GreaterOrEqual(t, len(found.Items), confirmed)
+
+	for i, item := range found.Items {
+		require.Equal(t, fmt.Sprintf("vm-%02d", i), item.Metadata().ID())
+	}
+
+	d.Commit = nil
+	require.NoError(t, again.Close())
+}
