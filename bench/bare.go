@@ -179,7 +179,9 @@ func bareJob(ctx context.Context, c *childContext) (any, error) {
 
 func vmName(i int) string { return fmt.Sprintf("vm-%06d", i) }
 
-func isOn(state string) bool { return state == resources.StateRunning || state == resources.StatePaused }
+func isOn(state string) bool {
+	return state == resources.StateRunning || state == resources.StatePaused
+}
 
 // countStatuses returns a channel that says when so many VMs run.
 func countStatuses(ctx context.Context, st state.State, vms int) (<-chan error, error) {
