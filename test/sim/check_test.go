@@ -179,6 +179,10 @@ func (c *check) vm(name string) {
 		return
 	}
 
+	if c.hasTakenAddress(name, s) {
+		return
+	}
+
 	if converged.Status != resources.ConditionTrue && converged.Reason != resources.ReasonRestartRequired {
 		c.wrong("VM %s on %s is not converged: %s %s; %+v", name, host, converged.Reason, converged.Message, s.Conditions)
 	}
@@ -190,6 +194,25 @@ func (c *check) vm(name string) {
 	}
 
 	c.domain(name, spec, &located[0].Domain)
+}
+
+// hasTakenAddress reports whether a VM waits because another has the address that it declares.
+func (c *check) hasTakenAddress(name string, s *resources.VMStatusSpec) bool {
+	ready := resources.FindCondition(s.Conditions, resources.ConditionNetworkReady)
+	if ready == nil || ready.Reason != resources.ReasonAddressInUse {
+		return false
+	}
+
+	for _, nic := range c.configs[name].TypedSpec().Interfaces {
+		for other, n := range c.networks {
+			has := func(b resources.NetworkBinding) bool { return b.Address == nic.Address }
+			if other != name && nic.Address != "" && slices.ContainsFunc(slices.Concat(n.TypedSpec().Interfaces, n.TypedSpec().Retiring), has) {
+				return true
+			}
+		}
+	}
+
+	return false
 }
 
 func places(located []sim.Located) (all []string) {
@@ -374,7 +397,7 @@ func (c *check) domainsOn(host string, d hypervisor.Driver) {
 	}
 
 	for uuid, before := range c.model.foreign[host] {
-		if now, ok := c.sim.Host(host).Domain(uuid); !ok || now.Gateway != before.Gateway || fmt.Sprint(now.Spec) != fmt.Sprint(before.Spec) {
+		if now, ok := c.sim.Host(host).Domain(uuid); !ok || !untouched(&now, &before) {
 			c.wrong("the foreign domain %s on %s was touched: %+v", before.Name, host, now)
 		}
 	}

@@ -12,6 +12,7 @@ const (
 	hostCount = 3
 	vmCount   = 8 // in files
 	ciCount   = 3 // by the webhook
+	apiCount  = 2 // by the API
 	fileCount = 4
 	smallHost = 3 // CPUs of the last host
 )
@@ -50,6 +51,7 @@ func hostName(i int) string { return fmt.Sprintf("h%d", i) }
 func hostURI(i int) string  { return fmt.Sprintf("sim://h%d?boot=2s", i) }
 func vmName(i int) string   { return fmt.Sprintf("vm-%d", i) }
 func ciName(i int) string   { return fmt.Sprintf("ci-%d", i) }
+func apiName(i int) string  { return fmt.Sprintf("api-%d", i) }
 
 // infrastructure is what does not change but for its hosts' drain.
 func infrastructure(drained int, spare bool) []object {
@@ -122,6 +124,11 @@ func randomVM(r *rand.Rand, name string, version int) object {
 	var nics []object
 	for range r.IntN(3) {
 		nics = append(nics, object{"network": pick("lan", "lan", "lab", "office")})
+	}
+
+	// Some declare addresses that others may have.
+	if len(nics) == 1 && nics[0]["network"] == "lan" && r.IntN(4) == 0 {
+		nics[0]["address"] = fmt.Sprintf("10.7.0.%d", 50+r.IntN(3))
 	}
 
 	if nics != nil {

@@ -11,7 +11,7 @@ import (
 type model struct {
 	// files are the VMs of each file as they are on the disk, in order.
 	files map[string][]object
-	// ci are the VMs that were declared by the webhook, as last acknowledged; nil: last asked to go.
+	// ci are the VMs that were declared by the webhook or the API, as last acknowledged; nil: last asked to go.
 	ci map[string]object
 	// ciEvent is the event that was acknowledged last for each; unsure are those of which an unacknowledged one came later.
 	ciEvent map[string]string
@@ -24,6 +24,8 @@ type model struct {
 	// foreign are domains of others, by host and UUID, as they were made.
 	foreign map[string]map[string]hypervisor.Domain
 	down    map[string]bool
+	// takers are those of them that have a VM's name.
+	takers []taker
 }
 
 type ackedEvent struct{ route, id, key string }

@@ -27,6 +27,7 @@ var deeds = []deed{
 	{30, (*world).edit}, {8, (*world).remove}, {8, (*world).move}, {3, (*world).breakFile}, {2, (*world).duplicate}, {1, (*world).wipe},
 	{14, (*world).send}, {5, (*world).sendLook}, {6, (*world).power}, {3, (*world).restartVM}, {3, (*world).hold}, {3, (*world).drain},
 	{14, (*world).behind}, {8, (*world).faults}, {5, (*world).hostDies}, {5, (*world).dropConnections}, {3, (*world).stick},
+	{10, (*world).operate}, {4, (*world).takeName}, {2, (*world).unmount},
 	{5, (*world).broker}, {5, (*world).slowDisk}, {5, (*world).killNow}, {10, (*world).armKill}, {3, (*world).stop},
 }
 
@@ -292,8 +293,12 @@ func (w *world) drain() {
 // behind does something to a domain behind the gateway's back.
 func (w *world) behind() {
 	name := w.anyVM()
-	if w.rand.IntN(4) == 0 {
+
+	switch w.rand.IntN(6) {
+	case 0:
 		name = ciName(w.rand.IntN(ciCount))
+	case 1:
+		name = apiName(w.rand.IntN(apiCount))
 	}
 
 	uuid := hypervisor.DomainUUID(gatewayID, name)

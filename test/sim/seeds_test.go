@@ -175,6 +175,7 @@ func (w *world) strangers() {
 // calm ends all faults, and what an operator left behind.
 func (w *world) calm() {
 	w.trace.add("calm")
+	w.giveNames()
 	w.process.gate.arm("", 0)
 	w.edge.set(false, 0)
 	w.setDisk(20*time.Millisecond, 0)

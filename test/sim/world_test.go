@@ -109,9 +109,13 @@ func (w *world) called(name, subject string, err error) {
 
 // short is the name of a VM whose domain has a UUID.
 func (w *world) short(subject string) string {
-	for i := range vmCount + ciCount {
+	for i := range vmCount + ciCount + apiCount {
 		name := vmName(i)
-		if i >= vmCount {
+
+		switch {
+		case i >= vmCount+ciCount:
+			name = apiName(i - vmCount - ciCount)
+		case i >= vmCount:
 			name = ciName(i - vmCount)
 		}
 
