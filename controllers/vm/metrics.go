@@ -70,6 +70,18 @@ func (c *census) set(vm resource.ID, host, state string) {
 	c.gauge.WithLabelValues(host, state).Inc()
 }
 
+// names calls yield with each VM, under the lock.
+func (c *census) names(yield func(vm string) bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+
+	for vm := range c.byVM {
+		if !yield(vm) {
+			return
+		}
+	}
+}
+
 func (c *census) forget(vm resource.ID) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
