@@ -68,7 +68,7 @@ func main() {
 func run() int {
 	only := flag.String("only", "", "comma-separated `names` of benchmarks: "+strings.Join(names(), ", "))
 	quick := flag.Bool("quick", false, "small numbers: to see that it works")
-	write := flag.Bool("write", false, "write the table to "+resultsFile)
+	write := flag.Bool("write", false, "write the rows that were measured to "+resultsFile)
 	dir := flag.String("dir", "", "the `directory` on the disk to measure; default: the temporary one")
 	profiles := flag.String("profiles", "", "write CPU and heap profiles to this `directory`")
 	child := flag.String("child", "", "used by the program itself")
@@ -96,11 +96,11 @@ func run() int {
 		return fail(err)
 	}
 
-	table := format(rows, before)
+	table := format(rows, before.ratios)
 	fmt.Println("\n" + table)
 
-	if *write && !failed {
-		if err := writeResults(resultsFile, table); err != nil {
+	if *write {
+		if err := writeResults(resultsFile, table, before); err != nil {
 			return fail(err)
 		}
 	}

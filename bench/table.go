@@ -77,30 +77,57 @@ func number(f float64) string {
 // resultsFile is relative to the root of the repository, where `make bench` runs.
 const resultsFile = "bench/RESULTS.md"
 
-// readResults returns the ratios of the committed table by the name of the row.
-func readResults(name string) (map[string]string, error) {
+// results is the committed table: the ratio and the whole line of each row.
+type results struct {
+	ratios map[string]string
+	lines  []string
+}
+
+// readResults reads the committed table.
+func readResults(name string) (r results, err error) {
 	text, err := os.ReadFile(name)
 	if os.IsNotExist(err) {
-		return nil, nil
+		return r, nil
 	}
 
 	if err != nil {
-		return nil, fmt.Errorf("error reading the last results: %w", err)
+		return r, fmt.Errorf("error reading the last results: %w", err)
 	}
 
-	ratios := map[string]string{}
+	r.ratios = map[string]string{}
 
 	for line := range strings.Lines(string(text)) {
-		if cells := strings.Split(line, "|"); len(cells) > 5 {
-			ratios[strings.TrimSpace(cells[1])] = strings.TrimSpace(cells[4])
+		if cells := strings.Split(line, "|"); len(cells) > 5 && !strings.Contains(header, line) {
+			r.ratios[nameIn(line)] = strings.TrimSpace(cells[4])
+			r.lines = append(r.lines, line)
 		}
 	}
 
-	return ratios, nil
+	return r, nil
 }
 
-// writeResults replaces the committed table.
-func writeResults(name, table string) error {
+// nameIn returns the row that a line of a table is about.
+func nameIn(line string) string {
+	if cells := strings.Split(line, "|"); len(cells) > 1 {
+		return strings.TrimSpace(cells[1])
+	}
+
+	return ""
+}
+
+// writeResults replaces the rows of the committed table that were measured.
+func writeResults(name, table string, before results) error {
+	measured := map[string]bool{}
+	for line := range strings.Lines(table) {
+		measured[nameIn(line)] = true
+	}
+
+	for _, line := range before.lines {
+		if !measured[nameIn(line)] {
+			table += line
+		}
+	}
+
 	text := fmt.Sprintf("# Results\n\n%s; %d cores shared with other work, %s of memory, %s. Written by `go run ./bench -write`: each limit is measured in the "+
 		"same run, since absolute figures differ from run to run; read the ratios.\n\n%s", time.Now().UTC().Format(time.DateOnly), runtime.NumCPU(),
 		memory(), runtime.Version(), table)

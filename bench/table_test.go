@@ -23,14 +23,20 @@ func TestTheTableThatWasWrittenIsWhatTheNextOneComparesWith(t *testing.T) {
 
 	none, err := readResults(path)
 	require.NoError(t, err)
-	require.NoError(t, writeResults(path, format(rows, none)))
+	require.NoError(t, writeResults(path, format(rows, none.ratios), none))
 
 	before, err := readResults(path)
 	require.NoError(t, err)
-	require.Equal(t, "2.00", before["a"])
+	require.Equal(t, map[string]string{"a": "2.00", "no ratio": ""}, before.ratios)
+
+	require.NoError(t, writeResults(path, format(rows[1:], before.ratios), before))
+
+	kept, err := readResults(path)
+	require.NoError(t, err)
+	require.Equal(t, before.ratios, kept.ratios, "what was not measured stays")
 
 	rows[0].ratio = 3
-	require.Contains(t, format(rows, before), "| a | 1 s | 0.5 s | 3.00 | 2.00 (+50 %) | under 3 | yes |")
+	require.Contains(t, format(rows, before.ratios), "| a | 1 s | 0.5 s | 3.00 | 2.00 (+50 %) | under 3 | yes |")
 
 	text, err := os.ReadFile(path)
 	require.NoError(t, err)
