@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/cosi-project/runtime/pkg/controller"
@@ -144,11 +145,15 @@ func (p *pass) removeVolumes(ctx context.Context) error {
 	return nil
 }
 
-// leftBehind names what stays on the host.
+// leftBehind names what stays on the host: every volume that was made and is not removed with the VM, also of a disk that is no
+// longer in the document.
 func (p *pass) leftBehind() (left []string) {
-	for i := range p.spec.Disks {
-		if d := &p.spec.Disks[i]; isVolume(d) && d.OnDelete != resources.OnDeleteRemove {
-			left = append(left, fmt.Sprintf("volume %s on host %s", volumeName(p.id, d.Name), p.status.Host))
+	for _, name := range p.status.DisksMade {
+		removed := slices.ContainsFunc(p.spec.Disks, func(d resources.Disk) bool {
+			return d.Name == name && isVolume(&d) && d.OnDelete == resources.OnDeleteRemove
+		})
+		if !removed {
+			left = append(left, fmt.Sprintf("volume %s on host %s", volumeName(p.id, name), p.status.Host))
 		}
 	}
 
@@ -180,14 +185,17 @@ func (p *pass) bury(ctx context.Context) error {
 	return p.releaseConfig(ctx)
 }
 
+// writeTombstone writes what the last message says. It is the same each time: the status may still be there when the message was
+// sent already and the tombstone is gone, and one number has one content.
 func (p *pass) writeTombstone(ctx context.Context) error {
 	uid := orElse(p.status.UID, p.id)
+	cause := orElse(orElse(resources.CauseOf(p.config.Metadata()), p.current.TypedSpec().Cause), causeResync)
 	tombstone := resources.NewTombstone(uid)
 	*tombstone.TypedSpec() = resources.TombstoneSpec{
 		Kind: "VM", Name: p.id, UID: uid, Number: p.current.Metadata().Version().Value() + 1,
-		Host: p.status.Host, Cause: p.cause(), Time: p.now, LeftBehind: p.leftBehind(),
+		Host: p.status.Host, Cause: cause, Time: p.current.Metadata().Updated().UTC(), LeftBehind: p.leftBehind(),
 	}
-	resources.SetCause(tombstone.Metadata(), p.cause())
+	resources.SetCause(tombstone.Metadata(), cause)
 
 	// The sink destroys it, so it has no owner.
 	if err := p.r.Create(ctx, tombstone, controller.WithCreateNoOwner()); err != nil && !state.IsConflictError(err) {
