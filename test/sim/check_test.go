@@ -431,7 +431,8 @@ func (c *check) networksOn(host string, d hypervisor.Driver) {
 		}
 
 		// What the running domain still has stays until it is restarted.
-		if s := c.statuses[name]; len(n.TypedSpec().Retiring) > 0 && (s == nil || len(s.TypedSpec().RestartRequired) == 0) {
+		// So does what a VM had that waits for an address.
+		if s := c.statuses[name]; len(n.TypedSpec().Retiring) > 0 && (s == nil || len(s.TypedSpec().RestartRequired) == 0 && !c.hasTakenAddress(name, s.TypedSpec())) {
 			c.wrong("VM %s has bindings that retire: %v", name, n.TypedSpec().Retiring)
 		}
 	}
