@@ -149,7 +149,9 @@ func (w *world) unmount() {
 		panic(err)
 	}
 
+	w.quiet = true // there is nowhere to write to
 	w.pass(time.Duration(w.rand.IntN(30)) * time.Second)
+	w.quiet = false
 
 	if err := os.Rename(w.root+".away", w.root); err != nil {
 		panic(err)

@@ -88,7 +88,17 @@ func (w *world) save(file string, documents []object, torn bool) {
 		return
 	}
 
-	w.write(file, encode(documents), torn)
+	if torn {
+		data := encode(documents)
+		w.write(file, data[:len(data)/2])
+		w.pass(time.Duration(w.rand.IntN(6000)) * time.Millisecond)
+
+		documents = w.model.files[file] // which may have changed while the process was down
+	}
+
+	if len(documents) > 0 {
+		w.write(file, encode(documents))
+	}
 }
 
 // edit declares a VM, or changes it.
@@ -156,7 +166,7 @@ func (w *world) breakFile() {
 	}
 
 	w.trace.add("break %s", file)
-	w.write(file, []byte("kind: [\n"), false)
+	w.write(file, []byte("kind: [\n"))
 	w.pass(time.Duration(w.rand.IntN(20)) * time.Second)
 	w.save(file, w.model.files[file], false)
 	w.trace.add("mend %s", file)
@@ -195,7 +205,7 @@ func (w *world) wipe() {
 	w.pass(time.Duration(w.rand.IntN(20)) * time.Second)
 
 	for _, file := range slices.Sorted(maps.Keys(w.model.files)) {
-		w.write(file, encode(w.model.files[file]), false)
+		w.write(file, encode(w.model.files[file]))
 	}
 
 	w.trace.add("restored")
@@ -287,7 +297,7 @@ func (w *world) hold() {
 func (w *world) drain() {
 	w.model.drained, w.model.spare = w.rand.IntN(hostCount+1)-1, w.rand.IntN(2) == 0
 	w.trace.add("drain %d, spare %v", w.model.drained, w.model.spare)
-	w.write("infra.yaml", encode(infrastructure(w.model.drained, w.model.spare)), false)
+	w.write("infra.yaml", encode(infrastructure(w.model.drained, w.model.spare)))
 }
 
 // behind does something to a domain behind the gateway's back.

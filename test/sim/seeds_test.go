@@ -126,7 +126,7 @@ const patience = 25 * time.Minute
 // simulate plays a scenario and returns what is wrong at its end.
 func (w *world) simulate() []string {
 	w.strangers()
-	w.write("infra.yaml", encode(infrastructure(-1, false)), false)
+	w.write("infra.yaml", encode(infrastructure(-1, false)))
 	w.start()
 	w.pass(time.Duration(w.rand.IntN(10)) * time.Second)
 

@@ -224,20 +224,9 @@ func (w *world) start() {
 	w.trace.add("START")
 }
 
-// write writes a file of documents, as a whole or in two halves with time between.
-func (w *world) write(name string, data []byte, torn bool) {
-	path := filepath.Join(w.root, name)
-
-	if torn {
-		w.put(path, data[:len(data)/2])
-		w.pass(time.Duration(w.rand.IntN(6000)) * time.Millisecond)
-	}
-
-	w.put(path, data)
-}
-
-func (w *world) put(path string, data []byte) {
-	if err := os.WriteFile(path, data, 0o600); err != nil {
+// write writes a file of the directory.
+func (w *world) write(name string, data []byte) {
+	if err := os.WriteFile(filepath.Join(w.root, name), data, 0o600); err != nil {
 		panic(err)
 	}
 }
