@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -65,7 +66,7 @@ func (g *Gateway) runBroker(ctx context.Context) error {
 
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return claim.Keep(ctx, g.ID()) })
-	group.Go(func() error { return g.checkBroker(ctx, connection, js) })
+	group.Go(func() error { return g.checkBroker(ctx, embedded, connection, js) })
 	group.Go(func() error { return g.requests().Run(ctx) })
 
 	for _, sink := range g.sinks(connection, js) {
@@ -124,14 +125,20 @@ func (g *Gateway) setUp(ctx context.Context, js jetstream.JetStream, names broke
 	return claim, nil
 }
 
-// checkBroker keeps readiness up to date.
-func (g *Gateway) checkBroker(ctx context.Context, connection *nats.Conn, js jetstream.JetStream) error {
+// checkBroker keeps readiness up to date, and the embedded server's JetStream alive; embedded is nil for an external server.
+func (g *Gateway) checkBroker(ctx context.Context, embedded *broker.Embedded, connection *nats.Conn, js jetstream.JetStream) error {
 	ticker := time.NewTicker(brokerCheck)
 	defer ticker.Stop()
 
 	for {
+		var revived error
+		if embedded != nil {
+			revived = embedded.Revive()
+		}
+
 		limited, cancel := context.WithTimeout(ctx, brokerCheck)
 		_, err := js.AccountInfo(limited)
+		err = cmp.Or(revived, err)
 
 		cancel()
 

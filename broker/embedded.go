@@ -39,7 +39,10 @@ const (
 // Embedded is a running NATS server.
 type Embedded struct {
 	server *server.Server
-	open   bool
+	log    *logger
+	// store is the directory of JetStream.
+	store string
+	open  bool
 }
 
 // StartEmbedded starts the server and returns once it takes connections. A port that is taken is an error that names it
@@ -94,7 +97,7 @@ func StartEmbedded(o EmbeddedOptions) (*Embedded, error) {
 		return nil, fmt.Errorf("the embedded NATS server did not start: %s", log.reason())
 	}
 
-	return &Embedded{server: s, open: options.Authorization == ""}, nil
+	return &Embedded{server: s, log: log, store: options.StoreDir, open: options.Authorization == ""}, nil
 }
 
 // ready waits until the server takes connections, has given up, or embeddedReady is over.
@@ -157,6 +160,8 @@ func readToken(path string) (string, error) {
 type logger struct {
 	log   *zap.SugaredLogger
 	fatal atomic.Pointer[string]
+	// broken: a stream could not be written and takes nothing any more.
+	broken atomic.Bool
 }
 
 // reason is why the server did not start.
@@ -174,8 +179,16 @@ func (l *logger) Fatalf(format string, v ...any) {
 	l.log.Error(text)
 }
 
+func (l *logger) Errorf(format string, v ...any) {
+	text := fmt.Sprintf(format, v...)
+	if strings.Contains(text, streamBroken) {
+		l.broken.Store(true)
+	}
+
+	l.log.Error(text)
+}
+
 func (l *logger) Noticef(format string, v ...any) { l.log.Debugf(format, v...) }
 func (l *logger) Warnf(format string, v ...any)   { l.log.Warnf(format, v...) }
-func (l *logger) Errorf(format string, v ...any)  { l.log.Errorf(format, v...) }
 func (l *logger) Debugf(format string, v ...any)  { l.log.Debugf(format, v...) }
 func (l *logger) Tracef(format string, v ...any)  { l.log.Debugf(format, v...) }
