@@ -69,8 +69,17 @@ func (a *app) clientSoon(ctx context.Context, timeout time.Duration) (*client.Cl
 
 	for {
 		c, err := a.client(ctx)
+		if err == nil {
+			// One that was named is there only once it answers.
+			if _, err = c.Version(limited); err == nil || limited.Err() != nil {
+				return c, nil
+			}
+
+			c.Close()
+		}
+
 		if !errors.Is(err, client.ErrUnreachable) {
-			return c, err
+			return nil, err
 		}
 
 		select {
