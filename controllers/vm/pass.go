@@ -61,7 +61,7 @@ type step func(ctx context.Context) (next bool, err error)
 
 func (c *Controller) newPass(r controller.QRuntime, logger *zap.Logger, id resource.ID) *pass {
 	return &pass{
-		c: c, r: r, logger: logger.With(zap.String("vm", id)), id: id,
+		c: c, r: r, logger: logger.WithLazy(zap.String("vm", id)), id: id,
 		now: time.Now().UTC().Round(0), causes: c.causes.Take(id), disks: map[string]string{},
 	}
 }
