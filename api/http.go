@@ -13,6 +13,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"go.uber.org/zap"
+
+	"gateway/internal/ports"
 )
 
 // Limits of the HTTP listener. A sender that does not finish its header in headerTimeout is closed; a header is at most
@@ -56,7 +58,7 @@ type HTTP struct {
 func ListenHTTP(address string, o HTTPOptions) (*HTTP, error) {
 	listener, err := net.Listen("tcp", address)
 	if errors.Is(err, syscall.EADDRINUSE) {
-		return nil, fmt.Errorf("%s is in use: change http.listen (GATEWAY_HTTP_LISTEN, --listen), or stop what listens there", address)
+		return nil, fmt.Errorf("%s is in use%s: change http.listen (GATEWAY_HTTP_LISTEN, --listen), or stop what listens there", address, ports.Holder(address))
 	}
 
 	if err != nil {

@@ -13,6 +13,7 @@ import (
 	"go.uber.org/zap"
 
 	"gateway/api"
+	"gateway/internal/ports"
 )
 
 // serveHTTP runs a listener until the test ends and returns its base URL.
@@ -100,5 +101,5 @@ func TestAnAddressInUseNamesTheKeyThatChangesIt(t *testing.T) {
 	address := serveHTTP(t, api.HTTPOptions{})
 
 	_, err := api.ListenHTTP(address, api.HTTPOptions{Hooks: http.NotFoundHandler(), Gather: prometheus.NewRegistry(), Logger: zap.NewNop()})
-	require.EqualError(t, err, address+" is in use: change http.listen (GATEWAY_HTTP_LISTEN, --listen), or stop what listens there")
+	require.EqualError(t, err, address+" is in use"+ports.Holder(address)+": change http.listen (GATEWAY_HTTP_LISTEN, --listen), or stop what listens there")
 }

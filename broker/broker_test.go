@@ -5,6 +5,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -78,6 +79,7 @@ func TestAPortThatIsTakenIsNamedWithTheKeyThatChangesIt(t *testing.T) {
 	_, err = broker.StartEmbedded(broker.EmbeddedOptions{Listen: l.Addr().String(), DataDir: t.TempDir()})
 	require.ErrorContains(t, err, l.Addr().String())
 	require.ErrorContains(t, err, "nats.embedded.listen")
+	require.ErrorContains(t, err, strconv.Itoa(os.Getpid()), "who holds it")
 }
 
 func TestATokenKeepsOthersOut(t *testing.T) {

@@ -14,6 +14,8 @@ import (
 
 	"github.com/nats-io/nats-server/v2/server"
 	"go.uber.org/zap"
+
+	"gateway/internal/ports"
 )
 
 // EmbeddedOptions configure the NATS server inside the gateway.
@@ -131,7 +133,7 @@ func (e *Embedded) Stop() {
 func portFree(address string) error {
 	l, err := net.Listen("tcp", address)
 	if errors.Is(err, syscall.EADDRINUSE) {
-		return fmt.Errorf("%s is in use: change nats.embedded.listen (GATEWAY_NATS_EMBEDDED_LISTEN), or stop what listens there", address)
+		return fmt.Errorf("%s is in use%s: change nats.embedded.listen (GATEWAY_NATS_EMBEDDED_LISTEN), or stop what listens there", address, ports.Holder(address))
 	}
 
 	if err != nil {
