@@ -102,13 +102,20 @@ type footprint struct {
 	// CPU until then, and until all is quiet.
 	CPU, Settled time.Duration
 	// Empty and Full are the resident memory before and after.
-	Empty, Full int64
+	Empty, Full memoryUse
 	// Rebuilds of the runtime, and modifying calls on hypervisors.
 	Rebuilds, Changes int64
 }
 
 // perVM returns the memory of one VM.
-func (f footprint) perVM(vms int) float64 { return float64(f.Full-f.Empty) / float64(vms) }
+func (f footprint) perVM(vms int) float64 {
+	return float64(f.Full.Resident-f.Empty.Resident) / float64(vms)
+}
+
+// mapped returns the part of it that is pages of files.
+func (f footprint) mapped(vms int) string {
+	return kilobytes(float64(f.Full.Mapped-f.Empty.Mapped)/float64(vms)) + " of it pages of the store's file"
+}
 
 // bareJob creates VMs in the bare controller's state.
 func bareJob(ctx context.Context, c *childContext) (any, error) {

@@ -28,14 +28,26 @@ func procField(file, name string) (int64, error) {
 	return 0, fmt.Errorf("%s has no %s", file, name)
 }
 
-// resident returns the bytes of memory that this process has, after a collection, so that garbage is not counted.
-func resident() (int64, error) {
+// memoryUse is the resident memory of a process.
+type memoryUse struct {
+	// Resident is all of it; Mapped is the part that is pages of files, which the kernel takes back when it needs them: those
+	// of the store.
+	Resident, Mapped int64
+}
+
+// resident returns the memory that this process has, after a collection, so that garbage is not counted.
+func resident() (m memoryUse, err error) {
 	runtime.GC()
 	debug.FreeOSMemory()
 
-	kib, err := procField("/proc/self/status", "VmRSS:")
+	if m.Resident, err = procField("/proc/self/status", "VmRSS:"); err != nil {
+		return m, err
+	}
 
-	return kib << 10, err
+	m.Mapped, err = procField("/proc/self/status", "RssFile:")
+	m.Resident, m.Mapped = m.Resident<<10, m.Mapped<<10
+
+	return m, err
 }
 
 // cpuTime returns the CPU time that this process has used.

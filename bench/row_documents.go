@@ -37,7 +37,7 @@ func documentsRow(ctx context.Context, b *bench) ([]row, error) {
 			goal:  "under 1 ms, from document to status on NATS", ok: meets(ours.Settled/time.Duration(vms) < time.Millisecond),
 		},
 		{
-			name: fmt.Sprintf("%d VM documents at once: resident memory a VM", vms), ours: kilobytes(ours.perVM(vms)) + " with the simulated domain",
+			name: fmt.Sprintf("%d VM documents at once: resident memory a VM", vms), ours: kilobytes(ours.perVM(vms)) + " with the simulated domain, " + ours.mapped(vms),
 			limit: kilobytes(bare.perVM(vms)) + " bare COSI QController", ratio: ours.perVM(vms) / bare.perVM(vms),
 		},
 	}, nil

@@ -34,7 +34,8 @@ func growthRows(ctx context.Context, b *bench) ([]row, error) {
 		each := f.Wall / time.Duration(vms)
 		r := row{
 			name: fmt.Sprintf("%d VMs on 100 simulated hosts: time until all run, a VM", vms),
-			ours: fmt.Sprintf("%s, %s a VM, %s CPU a VM, %s a VM", seconds(f.Wall), micros(f.Wall, vms), micros(f.Settled, vms), kilobytes(f.perVM(vms))),
+			ours: fmt.Sprintf("%s, %s a VM, %s CPU a VM; resident %s a VM, %s", seconds(f.Wall), micros(f.Wall, vms), micros(f.Settled, vms),
+				kilobytes(f.perVM(vms)), f.mapped(vms)),
 		}
 
 		if before > 0 {
