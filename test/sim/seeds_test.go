@@ -21,8 +21,12 @@ import (
 	"gateway/resources"
 )
 
-// defaultSeeds are how many are run without SIM_SEEDS: about three minutes on two cores with the race detector.
-const defaultSeeds = 200
+// How many seeds are run without SIM_SEEDS: with the race detector one takes two seconds of CPU, without half a second, so these are
+// under three minutes on two cores at worst.
+const (
+	defaultSeeds = 150
+	shortSeeds   = 40
+)
 
 // number reads a number from the environment.
 func number(t *testing.T, name string, otherwise int) (n int, set bool) {
@@ -50,7 +54,13 @@ func TestSeeds(t *testing.T) {
 
 	untilFound := os.Getenv("SIM_UNTIL_FOUND") != ""
 	first, _ := number(t, "SIM_FIRST", 0)
-	seeds, _ := number(t, "SIM_SEEDS", defaultSeeds)
+
+	otherwise := defaultSeeds
+	if testing.Short() {
+		otherwise = shortSeeds
+	}
+
+	seeds, _ := number(t, "SIM_SEEDS", otherwise)
 	start := time.Now()
 
 	var (
