@@ -174,12 +174,12 @@ func TestCaseV80EverythingOfADomainGoesWithIt(t *testing.T) {
 	require.NoFileExists(t, daemon.Path(path))
 }
 
-func TestAListOfTenThousandDomainsTakesSeconds(t *testing.T) {
+func TestAListOfManyDomainsIsWhole(t *testing.T) {
 	if testing.Short() {
-		libvirtd.Skip(t, errors.New("a list of 10,000 domains takes too long for -short"))
+		libvirtd.Skip(t, errors.New("a list of 2,000 domains takes too long for -short"))
 	}
 
-	const many = 10_000
+	const many = 2000
 
 	daemon := libvirtd.New(t, libvirtd.Options{})
 	d := opened(t, daemon.TestURI())
@@ -205,11 +205,21 @@ func TestAListOfTenThousandDomainsTakesSeconds(t *testing.T) {
 
 	began = time.Now()
 	all, err := d.Domains(t.Context())
-	took := time.Since(began)
 	require.NoError(t, err)
-	require.Len(t, all, many+1)
-	t.Logf("listed: %s", took)
-	require.Less(t, took, 15*time.Second)
+	require.Len(t, all, many+1) // with the one that the test driver starts with
+	t.Logf("listed: %s", time.Since(began))
+
+	on := 0
+
+	for _, domain := range all {
+		require.NotEmpty(t, domain.UUID)
+
+		if domain.State == resources.StateRunning {
+			on++
+		}
+	}
+
+	require.Equal(t, many/2+1, on)
 }
 
 func TestAStartThatFailsForKVMIsTold(t *testing.T) {
