@@ -54,7 +54,7 @@ func tear(t *testing.T, r *rand.Rand) {
 
 	s.Tear(func(queued int) int { return r.IntN(queued + 1) })
 	_ = s.State().Create(t.Context(), vm("late")) // refused, or queued and never written
-	_ = s.Close() // it can write nothing more
+	_ = s.Close()                                 // it can write nothing more
 
 	again, err := d.Open(t.Context(), "home")
 	require.NoError(t, err)
