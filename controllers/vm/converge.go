@@ -41,7 +41,7 @@ func (p *pass) checkNetwork(context.Context) (bool, error) {
 		p.condition(resources.ConditionNetworkReady, resources.ConditionTrue, resources.ReasonNetworkReady, "")
 	default:
 		p.condition(resources.ConditionNetworkReady, resources.ConditionFalse, reason, message)
-		p.block(resources.ReasonWaiting, "the network is not ready")
+		p.block(resources.ReasonWaiting, strings.TrimSuffix("the network is not ready: "+message, ": "))
 	}
 
 	return true, nil

@@ -94,12 +94,13 @@ func testNetwork(t *testing.T, w *world) {
 	w.declare("web", func(s *resources.VMConfigSpec) { s.Interfaces = []resources.Interface{{Network: "lan"}} })
 	w.place("web", "a")
 	modify(w, resources.NewNetworkConfig("web"), func(s *resources.NetworkConfigSpec) {
-		s.Ready, s.Reason = false, resources.ReasonNetworkMissing
+		s.Ready, s.Reason, s.Message = false, resources.ReasonNetworkMissing, `no network "lan" is declared`
 	})
 	w.pass(time.Second)
 
 	ready := resources.FindCondition(w.status("web").Conditions, resources.ConditionNetworkReady)
 	require.Equal(t, resources.ReasonNetworkMissing, ready.Reason)
+	require.Equal(t, `the network is not ready: no network "lan" is declared`, resources.FindCondition(w.status("web").Conditions, resources.ConditionConverged).Message)
 	require.Empty(t, w.steps("web"))
 	require.True(t, get(w, resources.NewVMPlacement("web")).Metadata().Finalizers().Empty())
 
