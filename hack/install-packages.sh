@@ -22,6 +22,8 @@ test=(
   cpio:cpio
   gzip:gzip
   ping:iputils-ping
+  curl:curl
+  openssl:openssl
   /usr/share/OVMF/OVMF_CODE_4M.fd:ovmf
 )
 
