@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -206,11 +207,12 @@ func TestCaseV83AProtectedVMStaysWhenItsFileGoes(t *testing.T) {
 type failing struct {
 	store.Journal
 
-	at, n int
+	at int64
+	n  atomic.Int64
 }
 
 func (f *failing) Append(e store.Entry) error {
-	if f.n++; f.n == f.at {
+	if f.n.Add(1) == f.at {
 		return errors.New("stopped")
 	}
 
@@ -218,7 +220,7 @@ func (f *failing) Append(e store.Entry) error {
 }
 
 func TestAFailureAtAnyPointIsMadeGood(t *testing.T) {
-	for at := 1; at <= 8; at++ {
+	for at := int64(1); at <= 8; at++ {
 		t.Run(fmt.Sprint(at), func(t *testing.T) {
 			run(t, func(w *world) {
 				w.stop()
