@@ -23,10 +23,12 @@ func TestATornStoreLeavesAPrefixWithAllThatWasConfirmed(t *testing.T) {
 
 func tear(t *testing.T, r *rand.Rand) {
 	d := store.NewSimulatedDisk()
+	// The committer's goroutine draws numbers of its own.
+	disk := rand.New(rand.NewPCG(r.Uint64(), r.Uint64()))
 	d.Commit = func(int) error {
-		time.Sleep(time.Duration(r.IntN(3)) * time.Millisecond)
+		time.Sleep(time.Duration(disk.IntN(3)) * time.Millisecond)
 
-		if r.IntN(4) == 0 {
+		if disk.IntN(4) == 0 {
 			return errors.New("injected")
 		}
 
