@@ -178,7 +178,8 @@ func (c *Controller) bury(ctx context.Context, r controller.QRuntime, host *reso
 	tombstone := resources.NewTombstone(uid)
 	*tombstone.TypedSpec() = resources.TombstoneSpec{
 		Kind: "Host", Name: host.Metadata().ID(), UID: uid, Number: status.Metadata().Version().Value() + 1,
-		Cause: cause, Time: time.Now().UTC(),
+		// One number has one content, also where it is written again since the status could not be taken away.
+		Cause: cause, Time: status.Metadata().Updated().UTC(),
 	}
 	resources.SetCause(tombstone.Metadata(), cause)
 

@@ -1,6 +1,8 @@
 package status
 
 import (
+	"slices"
+
 	"github.com/cosi-project/runtime/pkg/resource"
 
 	"gateway/resources"
@@ -99,14 +101,19 @@ func (o *outbox) dropStatus(kind, name string) {
 	}
 }
 
-// addTombstone notes that an object is gone.
-func (o *outbox) addTombstone(t *resources.Tombstone) {
+// addTombstone notes that an object is gone. It reports whether that was told before: then the tombstone only has to go. It may
+// have been written once more while the object's status could not be taken away.
+func (o *outbox) addTombstone(t *resources.Tombstone) (told bool) {
 	spec := t.TypedSpec()
+	e := o.entry(key{spec.Kind, spec.Name})
+
 	if !o.gone.add(spec.UID) {
-		return
+		told = !slices.ContainsFunc(e.tombstones, func(other *resources.Tombstone) bool { return other.TypedSpec().UID == spec.UID })
+		o.forget(e)
+
+		return told
 	}
 
-	e := o.entry(key{spec.Kind, spec.Name})
 	e.tombstones = append(e.tombstones, t)
 
 	if e.status != nil && uidOf(e.status) == spec.UID {
@@ -114,6 +121,8 @@ func (o *outbox) addTombstone(t *resources.Tombstone) {
 	}
 
 	o.enqueue(e)
+
+	return false
 }
 
 // enqueue puts an entry with something to publish at the end of the queue, unless it is there or under way.

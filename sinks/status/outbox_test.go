@@ -26,13 +26,14 @@ func statusOf(name, uid string) *resources.VMStatus {
 // The kinds are watched side by side, and what was read by a list comes through its watch once more.
 func TestNothingIsToldOfAnObjectAfterItsEnd(t *testing.T) {
 	o := newOutbox()
-	o.addTombstone(tombstone("web", "u1"))
+	require.False(t, o.addTombstone(tombstone("web", "u1")))
+	require.False(t, o.addTombstone(tombstone("web", "u1")), "it is on its way")
 
 	e := o.take(1)[0]
 	e.tombstones = nil // acknowledged
 
 	o.setStatus("VM", statusOf("web", "u1"))
-	o.addTombstone(tombstone("web", "u1"))
+	require.True(t, o.addTombstone(tombstone("web", "u1")))
 	require.Empty(t, o.queue, "late, or told already")
 
 	o.setStatus("VM", statusOf("web", "u2"))

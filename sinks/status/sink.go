@@ -58,6 +58,8 @@ type Sink struct {
 	// failures counts attempts in a row that failed; until resume nothing is sent.
 	failures int
 	resume   <-chan time.Time
+	// told are tombstones that only have to go: their message was acknowledged before.
+	told []*resources.Tombstone
 
 	running sync.WaitGroup
 }
@@ -109,7 +111,7 @@ func (s *Sink) watch(ctx context.Context) error {
 
 	// A new outbox: what is in flight still reports to the old entries, which nobody looks at.
 	s.outbox, s.inFlight = newOutbox(), 0
-	s.done, s.failures, s.resume = make(chan outcome, maxInFlight), 0, nil
+	s.done, s.failures, s.resume, s.told = make(chan outcome, maxInFlight), 0, nil, nil
 	events := make(chan []state.Event)
 
 	if err := s.findTombstones(ctx); err != nil {
@@ -124,6 +126,8 @@ func (s *Sink) watch(ctx context.Context) error {
 	}
 
 	for {
+		s.buryTold(ctx)
+
 		if err := s.publish(ctx); err != nil {
 			return err
 		}
@@ -158,7 +162,9 @@ func (s *Sink) note(batch []state.Event) error {
 			return fmt.Errorf("the watch failed: %w", event.Error)
 		case state.Created, state.Updated:
 			if t, ok := event.Resource.(*resources.Tombstone); ok {
-				s.outbox.addTombstone(t)
+				if s.outbox.addTombstone(t) {
+					s.told = append(s.told, t)
+				}
 			} else {
 				s.outbox.setStatus(kindOf(event.Resource), event.Resource)
 			}
@@ -224,7 +230,9 @@ func (s *Sink) findTombstones(ctx context.Context) error {
 
 	for _, r := range list.Items {
 		if t, ok := r.(*resources.Tombstone); ok {
-			s.outbox.addTombstone(t)
+			if s.outbox.addTombstone(t) {
+				s.told = append(s.told, t)
+			}
 		}
 	}
 
@@ -349,6 +357,19 @@ func (s *Sink) pause(e *entry, err error) {
 
 	wait := min(minBackoff<<min(s.failures-1, 10), maxBackoff)
 	s.resume = time.After(wait + rand.N(wait/2))
+}
+
+// buryTold takes tombstones away whose message was told before. What can't be taken away is tried again after a pause.
+func (s *Sink) buryTold(ctx context.Context) {
+	for len(s.told) > 0 && s.resume == nil {
+		if err := s.bury(ctx, s.told[0]); err != nil {
+			s.resume = time.After(minBackoff)
+
+			return
+		}
+
+		s.told = s.told[1:]
+	}
 }
 
 // bury destroys a tombstone whose message was acknowledged.

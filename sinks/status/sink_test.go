@@ -274,6 +274,28 @@ func TestATombstoneGoesWhenTheStoreCanBeWrittenAgain(t *testing.T) {
 	})
 }
 
+// A tombstone may be written once more after its message was acknowledged: it goes, and nothing is told twice.
+func TestATombstoneThatIsWrittenAgainGoesAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		st, e := newState(), newEdge()
+		create(t, st, "web-1", "u1")
+		run(t, st, e)
+		synctest.Wait()
+		bury(t, st, "web-1", "u1")
+		time.Sleep(time.Minute)
+
+		stone := resources.NewTombstone("u1")
+		*stone.TypedSpec() = resources.TombstoneSpec{Kind: "VM", Name: "web-1", UID: "u1", Number: 2, Time: time.Now()}
+		require.NoError(t, st.Create(t.Context(), stone))
+		time.Sleep(time.Minute)
+
+		list, err := st.List(t.Context(), resources.NewTombstone("").Metadata())
+		require.NoError(t, err)
+		require.Empty(t, list.Items)
+		require.Len(t, e.messages("gateway.vm.web-1.status"), 2)
+	})
+}
+
 func TestWhateverIsLostTheNewestArrivesInOrder(t *testing.T) {
 	for seed := range uint64(50) {
 		synctest.Test(t, func(t *testing.T) {
