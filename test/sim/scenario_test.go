@@ -191,6 +191,19 @@ func (w *world) duplicate() {
 	w.save(gone, w.model.without(gone, name), false)
 }
 
+// endDuplicates leaves each VM in one file: a kill may have come while there were two.
+func (w *world) endDuplicates() {
+	for i := range vmCount {
+		name := vmName(i)
+
+		at := w.model.where(name)
+		for _, file := range at[:max(0, len(at)-1)] {
+			w.trace.add("end the duplicate of %s in %s", name, file)
+			w.save(file, w.model.without(file, name), false)
+		}
+	}
+}
+
 // wipe empties the directory for a while, as a mistake does.
 func (w *world) wipe() {
 	w.trace.add("wipe")

@@ -186,6 +186,7 @@ func (w *world) strangers() {
 func (w *world) calm() {
 	w.trace.add("calm")
 	w.giveNames()
+	w.endDuplicates()
 	w.process.gate.arm("", 0)
 	w.edge.set(false, 0)
 	w.setDisk(20*time.Millisecond, 0)

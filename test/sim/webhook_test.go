@@ -57,6 +57,7 @@ func (w *world) deliver(route string, body []byte, key string) string {
 	for range tries {
 		code, id := w.post(route, body, key)
 		if code == http.StatusAccepted {
+			w.pass(time.Millisecond) // no two deliveries come in one instant: their order is that of their times
 			w.model.acked = append(w.model.acked, ackedEvent{route, id, key})
 
 			return id
