@@ -186,15 +186,21 @@ func (p *pass) retire(ctx context.Context, host string) error {
 		return nil
 	}
 
+	defining := false
+
 	if slices.ContainsFunc(old, func(b resources.NetworkBinding) bool { return !continued(b, now) }) {
 		var err error
 		if domain, err = p.domain(ctx, host); err != nil {
 			return p.unsettled(ctx, host, err)
 		}
+
+		if defining, err = p.isDefining(ctx, domain); err != nil {
+			return err
+		}
 	}
 
 	for _, b := range old {
-		if !continued(b, now) && domain != nil && uses(domain, b) {
+		if !continued(b, now) && (defining || domain != nil && uses(domain, b)) {
 			pending = append(pending, b)
 		}
 	}
@@ -216,6 +222,17 @@ func (p *pass) retire(ctx context.Context, host string) error {
 	}
 
 	return nil
+}
+
+// isDefining reports whether the vm controller may be about to make a definition with the interfaces of an earlier revision: it has
+// hold of the NetworkConfig, and the domain is not yet that of this revision.
+func (p *pass) isDefining(ctx context.Context, domain *hypervisor.Domain) (bool, error) {
+	config, err := chain.Get[*resources.NetworkConfig](ctx, p.r, p.pointer())
+	if err != nil || !chain.Has(config, resources.ControllerVM) {
+		return false, err
+	}
+
+	return domain == nil || domain.Revision < resources.RevisionOf(p.vm.Metadata()), nil
 }
 
 // continued reports whether the interface of a binding is still there with nothing but another address.

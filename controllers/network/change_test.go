@@ -92,6 +92,33 @@ func TestInterfacesChangeUnderARunningDomain(t *testing.T) {
 }
 
 // The address of an interface goes over to the one in its place, at once: a host takes no address twice.
+// The vm controller may be making a definition from what it read before: what that needs stays until the domain is of the new
+// revision.
+func TestANetworkStaysWhileADefinitionWithItMayBeUnderWay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := rig(t)
+		lan(g, "lan", 10)
+		g.Create(vm("v", on("lan")))
+		g.Settle()
+
+		// The definition of before is lost, and the next one takes its time.
+		uuid := hypervisor.DomainUUID(chaintest.GatewayID, "v")
+		host := g.World.Host("a")
+		host.Destroy(uuid)
+		host.Undefine(uuid)
+
+		end := host.Inject(sim.Fault{Kind: sim.Stuck, Call: "DefineDomain"})
+		chaintest.Edit(g, resources.NewVMConfig("v"), func(v *resources.VMConfig) { v.TypedSpec().Interfaces = nil })
+		g.Pass(10 * time.Second)
+		require.Contains(t, g.Networks("a"), "lan")
+
+		end()
+		g.Pass(2 * time.Minute)
+		require.NotContains(t, g.Networks("a"), "lan")
+		require.Empty(t, g.World.Violations())
+	})
+}
+
 func TestAnInterfaceTakesOverAnAddressUnderARunningDomain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := rig(t)

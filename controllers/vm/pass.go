@@ -3,6 +3,7 @@ package vm
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/cosi-project/runtime/pkg/controller"
@@ -163,6 +164,12 @@ func (p *pass) claim(ctx context.Context) (bool, error) {
 
 	if chain.Running(p.network) {
 		if ok, err = chain.Hold[*resources.NetworkConfig](ctx, p.r, p.network.Metadata(), finalizer); err != nil || !ok {
+			return false, err
+		}
+
+		// What was read before the finalizer stood may be let go of by now. The change itself leads here again.
+		now, err := get[*resources.NetworkConfig](ctx, p, p.network.Metadata())
+		if err != nil || !chain.Running(now) || !slices.Equal(now.TypedSpec().Interfaces, p.network.TypedSpec().Interfaces) {
 			return false, err
 		}
 	}

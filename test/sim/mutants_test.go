@@ -30,7 +30,7 @@ var mutants = []mutant{
 	},
 	{"the key of a delivery is not written", "store/journal.go", "ops = append(ops, keyOp(&e))", "_ = keyOp(&e)"},
 	{"the barrier does not wait", "store/queue.go", "target := q.appended", "target := q.committed"},
-	{"a network is taken away under a domain", "controllers/network/bind.go", "domain != nil && uses(domain, b)", "false && uses(domain, b)"},
+	{"a network is taken away under a domain", "controllers/network/bind.go", "(defining || domain != nil && uses(domain, b))", "false && defining"},
 	{
 		"a status is published before it is durable", "sinks/status/sink.go",
 		"if err := s.Barrier.Barrier(ctx); err != nil {", "if err := ctx.Err(); err != nil {",

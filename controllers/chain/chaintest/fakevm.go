@@ -117,7 +117,7 @@ func (f *FakeVM) define(ctx context.Context, r controller.QRuntime, vm *resource
 
 	spec := hypervisor.DomainSpec{
 		Name: vm.Metadata().ID(), UUID: hypervisor.DomainUUID(GatewayID, vm.Metadata().ID()), VM: vm.Metadata().ID(),
-		CPUs: vm.TypedSpec().CPUs, Memory: vm.TypedSpec().Memory,
+		Revision: resources.RevisionOf(vm.Metadata()), CPUs: vm.TypedSpec().CPUs, Memory: vm.TypedSpec().Memory,
 	}
 
 	for _, b := range config.TypedSpec().Interfaces {
