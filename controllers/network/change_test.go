@@ -91,7 +91,6 @@ func TestInterfacesChangeUnderARunningDomain(t *testing.T) {
 	})
 }
 
-// The address of an interface goes over to the one in its place, at once: a host takes no address twice.
 // The vm controller may be making a definition from what it read before: what that needs stays until the domain is of the new
 // revision.
 func TestANetworkStaysWhileADefinitionWithItMayBeUnderWay(t *testing.T) {
@@ -119,6 +118,7 @@ func TestANetworkStaysWhileADefinitionWithItMayBeUnderWay(t *testing.T) {
 	})
 }
 
+// The address of an interface goes over to the one in its place, at once: a host takes no address twice.
 func TestAnInterfaceTakesOverAnAddressUnderARunningDomain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := rig(t)

@@ -79,7 +79,8 @@ func (f *FakeVM) reconcile(ctx context.Context, r controller.QRuntime, vm *resou
 		return f.leave(ctx, r, vm, placement, config)
 	}
 
-	if n := config.TypedSpec(); !n.Ready || n.Host == "" || n.Host != placement.TypedSpec().Host {
+	n := config.TypedSpec()
+	if !n.Ready || n.Host == "" || n.Host != placement.TypedSpec().Host || n.Revision != resources.RevisionOf(vm.Metadata()) {
 		return nil
 	}
 
