@@ -20,7 +20,7 @@ type entry struct {
 	status resource.Resource
 	// uid is that of the last object of this name that was published in this process.
 	uid string
-	// queued and flying say where the entry is: in the queue, or with a message under way.
+	// queued and flying say where the entry is: in the queue, or taken from it, until the outcome of its message.
 	queued, flying bool
 }
 
@@ -135,14 +135,15 @@ func (o *outbox) enqueue(e *entry) {
 	o.queue = append(o.queue, e)
 }
 
-// take removes up to n entries from the queue.
+// take removes up to n entries from the queue. They count as under way from here on: what is noted of them before their message
+// is sent must not queue them once more.
 func (o *outbox) take(n int) []*entry {
 	n = min(n, len(o.queue))
 	taken := o.queue[:n:n]
 	o.queue = o.queue[n:]
 
 	for _, e := range taken {
-		e.queued = false
+		e.queued, e.flying = false, true
 	}
 
 	return taken

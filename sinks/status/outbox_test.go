@@ -30,7 +30,7 @@ func TestNothingIsToldOfAnObjectAfterItsEnd(t *testing.T) {
 	require.False(t, o.addTombstone(tombstone("web", "u1")), "it is on its way")
 
 	e := o.take(1)[0]
-	e.tombstones = nil // acknowledged
+	e.tombstones, e.flying = nil, false // acknowledged
 
 	o.setStatus("VM", statusOf("web", "u1"))
 	require.True(t, o.addTombstone(tombstone("web", "u1")))
@@ -50,4 +50,20 @@ func TestWhatIsRememberedOfTheGoneIsBounded(t *testing.T) {
 	require.False(t, r.add(fmt.Sprint(2*maxRecent-1)))
 	require.Len(t, r.known, maxRecent)
 	require.Len(t, r.order, maxRecent)
+}
+
+// A tombstone that is found between the taking and the sending goes with the message that is about to be sent.
+func TestWhatIsNotedOfATakenEntryDoesNotQueueItOnceMore(t *testing.T) {
+	o := newOutbox()
+	o.setStatus("VM", statusOf("web", "u2"))
+
+	e := o.take(1)[0]
+	require.False(t, o.addTombstone(tombstone("web", "u1")))
+	o.setStatus("VM", statusOf("web", "u2"))
+	require.Empty(t, o.queue)
+	require.Len(t, e.tombstones, 1)
+
+	e.flying = false
+	o.enqueue(e)
+	require.Len(t, o.queue, 1)
 }

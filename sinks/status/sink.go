@@ -255,11 +255,13 @@ func (s *Sink) send(ctx context.Context, e *entry) {
 	case e.status != nil:
 		o.status = e.status
 		msg, err = s.encoder.status(e.status)
-	default:
+	default: // what it had to say is gone
+		e.flying = false
+		s.outbox.forget(e)
+
 		return
 	}
 
-	e.flying = true
 	s.inFlight++
 
 	var future jetstream.PubAckFuture
