@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"gateway/resources"
@@ -48,9 +49,12 @@ type Driver interface {
 	Domain(ctx context.Context, uuid string) (Domain, error)
 	// DomainByName returns one domain by name, ErrNotFound where there is none.
 	DomainByName(ctx context.Context, name string) (Domain, error)
-	// DefineDomain creates the persistent definition, or changes what differs in the owned fields. It reports what it
-	// changed, and which fields need a restart to take effect. It never starts a domain.
+	// DefineDomain creates the persistent definition, or changes what differs in the owned fields. Of a domain that is on it
+	// brings into effect what can be without a restart. It reports what it changed, and which fields need a restart to take
+	// effect. It never starts a domain.
 	DefineDomain(ctx context.Context, spec DomainSpec) (DefineResult, error)
+	// PlanDomain returns what DefineDomain would do, and changes nothing.
+	PlanDomain(ctx context.Context, spec DomainSpec) (DomainPlan, error)
 	// StartDomain starts a defined domain, paused if asked. Starting a running one is success and does nothing.
 	StartDomain(ctx context.Context, uuid string, paused bool) error
 	// RequestShutdown asks the guest by ACPI, and returns at once. A domain that is off is success.
@@ -60,6 +64,9 @@ type Driver interface {
 	// Pause and Resume change a running domain; in the wanted state already is success.
 	Pause(ctx context.Context, uuid string) error
 	Resume(ctx context.Context, uuid string) error
+	// DiskTrouble says in words what keeps the disks of a domain, which its hypervisor paused for an I/O error, from being
+	// written; empty: nothing that is known of.
+	DiskTrouble(ctx context.Context, uuid string) (string, error)
 	// UndefineDomain removes the definition with all that belongs to it (NVRAM, managed save, snapshot metadata), of a
 	// domain that is off. A domain that does not exist is success.
 	UndefineDomain(ctx context.Context, uuid string) error
@@ -103,6 +110,18 @@ type Info struct {
 	Capacity resources.Capacity
 }
 
+// ReasonIOError is the reason of a domain that its hypervisor paused because a disk could not be read or written.
+const ReasonIOError = "I/O error"
+
+// Passing reports whether a paused domain is so for a moment only, by an operation that ends by itself: a save, a snapshot, a
+// migration, a start. Nobody else resumes it meanwhile.
+func (d *Domain) Passing() bool {
+	return d.State == resources.StatePaused && slices.Contains(passing, d.Reason)
+}
+
+// passing are the reasons of domains that are paused for a moment.
+var passing = []string{"migration", "save", "dump", "snapshot", "shutting down", "starting up"}
+
 // State of a domain, as resources.VMStatusSpec has it.
 type State = string
 
@@ -111,7 +130,7 @@ type Domain struct {
 	Name, UUID string
 	State      State
 	// Reason is the hypervisor's own word for why it is in that state: shutdown (the guest powered off), destroyed,
-	// crashed, failed, saved, booted, unknown.
+	// crashed, failed, saved, booted, unknown; user, ReasonIOError and others of one that is paused.
 	Reason string
 	// Gateway is the id of the gateway whose mark the domain carries, VM the name of the VM; both empty without a mark.
 	Gateway, VM string
@@ -121,7 +140,10 @@ type Domain struct {
 	Spec DomainSpec
 	// RestartRequired lists the owned fields in which the running domain differs from its definition.
 	RestartRequired []string
-	Autostart       bool
+	// WaitsForGuest lists the owned fields that are defined and that the running guest has not gone along with: memory that
+	// it has not given back. A restart would not change it.
+	WaitsForGuest []string
+	Autostart     bool
 }
 
 // DomainSpec is what we own of a domain's definition. Only these fields are compared.
@@ -143,6 +165,9 @@ type DomainSpec struct {
 	// OnCrash is what the hypervisor does itself when the guest crashes; the gateway restarts by its own rules.
 	// Adopt allows taking over a domain that carries no mark.
 	Adopt bool
+	// Insist brings a running domain to its definition in everything that needs no restart. Otherwise only what is changed by
+	// the call is tried: a guest that does not go along would be asked at every look.
+	Insist bool
 }
 
 // DomainDisk is one disk: a file on the host.
@@ -168,8 +193,27 @@ type DefineResult struct {
 	Created bool
 	// Changed lists the owned fields that were changed, empty when nothing differed.
 	Changed []string
-	// RestartRequired lists the owned fields that take effect at the next start only.
+	// Live is what was done to the running domain so that no restart is needed. A device that the guest has to let go of is
+	// gone when Domain does not say any more that its field needs a restart.
+	Live []LiveChange
+	// Refused says in words what of it the hypervisor refused to do live.
+	Refused []string
+	// RestartRequired lists the owned fields that take effect at the next start only, or once the guest goes along.
 	RestartRequired []string
+}
+
+// DomainPlan is what DefineDomain would do.
+type DomainPlan struct {
+	// Exists reports whether there is such a domain, On whether it runs, paused too.
+	Exists, On bool
+	// Foreign reports that the domain is not ours: DefineDomain would refuse.
+	Foreign bool
+	// Changed lists the owned fields in which the definition would be changed.
+	Changed []string
+	// Changes are what it takes until a domain that is on has them all.
+	Changes []LiveChange
+	// Observed is the domain as it is, as Domain returns it.
+	Observed Domain
 }
 
 // NetworkSpec is a libvirt network that the gateway makes.

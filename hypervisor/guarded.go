@@ -41,7 +41,7 @@ func newGuarded(host string, driver Driver, limits *limits, metrics *metrics) *g
 type call struct {
 	name, object string
 	step         bool
-	// many calls in one: it has the time of a step.
+	// many calls in one, or one that takes long: it has the time of a step.
 	many bool
 }
 
@@ -175,6 +175,10 @@ func (g *guarded) DefineDomain(ctx context.Context, spec DomainSpec) (DefineResu
 	})
 }
 
+func (g *guarded) PlanDomain(ctx context.Context, spec DomainSpec) (DomainPlan, error) {
+	return do(ctx, g, read("PlanDomain"), func(ctx context.Context) (DomainPlan, error) { return g.driver.PlanDomain(ctx, spec) })
+}
+
 func (g *guarded) StartDomain(ctx context.Context, uuid string, paused bool) error {
 	return doErr(ctx, g, step("StartDomain", "domain", uuid), func(ctx context.Context) error {
 		return g.driver.StartDomain(ctx, uuid, paused)
@@ -197,6 +201,13 @@ func (g *guarded) Pause(ctx context.Context, uuid string) error {
 
 func (g *guarded) Resume(ctx context.Context, uuid string) error {
 	return doErr(ctx, g, step("Resume", "domain", uuid), func(ctx context.Context) error { return g.driver.Resume(ctx, uuid) })
+}
+
+func (g *guarded) DiskTrouble(ctx context.Context, uuid string) (string, error) {
+	// It has the storage looked at, which is more than the daemon's memory.
+	return do(ctx, g, call{name: "DiskTrouble", many: true}, func(ctx context.Context) (string, error) {
+		return g.driver.DiskTrouble(ctx, uuid)
+	})
 }
 
 func (g *guarded) UndefineDomain(ctx context.Context, uuid string) error {

@@ -230,7 +230,7 @@ func TestContractThroughThePool(t *testing.T) {
 
 			return pooled{d, p}
 		},
-		Capabilities: contract.Capabilities{Networks: true, DHCP: true, Volumes: true, Pause: true, Shutdown: true, EventsOrdered: true},
+		Capabilities: contract.Capabilities{Networks: true, DHCP: true, Volumes: true, Pause: true, Shutdown: true, HotPlug: true, EventsOrdered: true},
 		Behind: contract.Behind{
 			Define: func(t *testing.T, name, uuid string) {
 				t.Helper()

@@ -96,6 +96,7 @@ const (
 	ReasonConverged          = "Converged"
 	ReasonStarting           = "Starting"
 	ReasonStopping           = "Stopping"
+	ReasonIOError            = "IOError"
 	ReasonDeleting           = "Deleting"
 	ReasonRestartRequired    = "RestartRequired"
 	ReasonCrashLoop          = "CrashLoop"

@@ -190,7 +190,7 @@ func sentence(s *api.Step) string {
 	case store.ClassRevision:
 		return joinedBy(" ", s.Object, "was "+orElse(s.Reason, "changed")+" by "+who, colon(s.Message))
 	case store.ClassHypervisor:
-		return fmt.Sprintf("the %s controller changed host %s for %s: %s", s.Source, s.Name, s.Object, s.Message)
+		return joinedBy(" ", fmt.Sprintf("the %s controller changed host %s for %s: %s", s.Source, s.Name, s.Object, s.Message), bracketed(s.Reason))
 	case store.ClassPublished:
 		if s.Source == "status" {
 			return fmt.Sprintf("its status was published on %s: %s", s.Name, s.Message)
@@ -245,6 +245,14 @@ func colon(text string) string {
 	}
 
 	return ": " + text
+}
+
+func bracketed(text string) string {
+	if text == "" {
+		return ""
+	}
+
+	return "(" + text + ")"
 }
 
 func about(object string) string {

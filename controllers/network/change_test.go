@@ -59,7 +59,9 @@ func TestInterfacesChangeUnderARunningDomain(t *testing.T) {
 
 		before := config(g, "v")
 
-		// dmz goes; the domain keeps its interface until it was started again.
+		// dmz goes; the guest does not let go of its interface until it was started again.
+		uuid := hypervisor.DomainUUID(chaintest.GatewayID, "v")
+		require.True(t, g.World.Host("a").SetStubborn(uuid, true))
 		chaintest.Edit(g, resources.NewVMConfig("v"), func(v *resources.VMConfig) { v.TypedSpec().Interfaces = v.TypedSpec().Interfaces[:1] })
 		g.Pass(time.Minute)
 
@@ -77,7 +79,7 @@ func TestInterfacesChangeUnderARunningDomain(t *testing.T) {
 		g.Settle()
 		require.Len(t, g.Networks("a")["dmz"], 1)
 
-		uuid := hypervisor.DomainUUID(chaintest.GatewayID, "v")
+		require.True(t, g.World.Host("a").SetStubborn(uuid, false))
 		require.True(t, g.World.Host("a").Destroy(uuid))
 		require.True(t, g.World.Host("a").Start(uuid))
 		g.Pass(time.Minute)
@@ -88,6 +90,22 @@ func TestInterfacesChangeUnderARunningDomain(t *testing.T) {
 		removeAll(g)
 		g.Settle()
 		requireNothingLeft(g)
+	})
+}
+
+// A guest that lets go of its interface does not keep the network until it is started again.
+func TestAnInterfaceThatGoesLiveTakesItsNetworkAlong(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := rig(t)
+		lan(g, "lan", 10)
+		g.Create(vm("v", on("lan")))
+		g.Settle()
+
+		chaintest.Edit(g, resources.NewVMConfig("v"), func(v *resources.VMConfig) { v.TypedSpec().Interfaces = nil })
+		g.Pass(time.Minute)
+		require.Empty(t, config(g, "v").Retiring)
+		require.NotContains(t, g.Networks("a"), "lan")
+		require.Empty(t, g.World.Violations())
 	})
 }
 

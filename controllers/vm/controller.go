@@ -52,12 +52,14 @@ type Options struct {
 
 // Controller reconciles VMs. It implements controller.QController.
 type Controller struct {
-	options Options
-	metrics *metrics
-	causes  chain.Causes
-	sights  sights
-	presses presses
-	breaker breaker
+	options    Options
+	metrics    *metrics
+	causes     chain.Causes
+	sights     sights
+	presses    presses
+	insistence insistence
+	resumes    resumes
+	breaker    breaker
 	// images serializes "does another VM use this image" with the release of a VM, so that of two VMs that are deleted at
 	// the same time the second sees that it is the last.
 	images sync.Mutex

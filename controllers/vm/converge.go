@@ -105,6 +105,10 @@ func (p *pass) settle(ctx context.Context) (bool, error) {
 		p.watchRunning()
 	}
 
+	if wait := p.c.insistence.wait(p.id, p.now); wait > 0 && p.blocked == nil {
+		p.after(wait)
+	}
+
 	if err := p.readAddresses(ctx); err != nil {
 		return false, err
 	}
@@ -127,8 +131,9 @@ func (p *pass) settle(ctx context.Context) (bool, error) {
 	case p.inProbation():
 		p.converged(resources.ConditionFalse, resources.ReasonCrashLoop, p.crashMessage())
 	case len(p.status.RestartRequired) > 0:
-		p.converged(resources.ConditionFalse, resources.ReasonRestartRequired,
-			strings.Join(p.status.RestartRequired, ", ")+" take effect after a restart")
+		p.converged(resources.ConditionFalse, resources.ReasonRestartRequired, p.restartMessage())
+	case p.waitsForGuest():
+		p.converged(resources.ConditionFalse, resources.ReasonWaiting, p.guestMessage())
 	default:
 		p.converged(resources.ConditionTrue, resources.ReasonConverged, p.restingMessage())
 	}

@@ -122,30 +122,20 @@ func (p *pass) define(ctx context.Context) (bool, error) {
 	}
 
 	wanted := p.domainSpec()
-	if p.domain != nil && p.isOurs(p.domain) {
-		normal := wanted.Normalised()
-		if len(normal.Differences(&p.domain.Spec)) == 0 {
+	normal := wanted.Normalised()
+	what := "define"
+
+	if p.domain != nil {
+		differences := normal.Differences(&p.domain.Spec)
+		if p.isOurs(p.domain) && len(differences) == 0 && !p.insist() {
 			return true, nil
 		}
+
+		what = redefinition(&p.domain.Spec, &normal, differences)
+		wanted.Insist = true
 	}
 
-	what := "define"
-	if p.domain != nil {
-		what = "redefine"
-	}
-
-	created := false
-
-	err := p.act(ctx, what, func() (bool, error) {
-		result, err := p.driver.DefineDomain(ctx, wanted)
-		if err != nil {
-			return false, err
-		}
-
-		created = result.Created
-
-		return created || len(result.Changed) > 0, nil
-	})
+	created, err := p.defineAs(ctx, what, wanted)
 	if err != nil {
 		return false, err
 	}
@@ -162,11 +152,36 @@ func (p *pass) define(ctx context.Context) (bool, error) {
 		}
 	}
 
+	what, _ = p.behind()
+	p.c.insistence.tried(p.id, what, p.live, p.now)
+
 	if p.domain == nil {
 		return false, fmt.Errorf("the domain of VM %q vanished from host %q after it was defined: %w", p.id, p.host(), hypervisor.ErrBusy)
 	}
 
 	return true, nil
+}
+
+// defineAs defines the domain, and notes what was done to a running one.
+func (p *pass) defineAs(ctx context.Context, what string, wanted hypervisor.DomainSpec) (created bool, err error) {
+	var result hypervisor.DefineResult
+
+	err = p.act(ctx, what, func() (bool, error) {
+		result, err = p.driver.DefineDomain(ctx, wanted)
+
+		return result.Created || len(result.Changed) > 0, err
+	})
+	if err != nil {
+		return false, err
+	}
+
+	if len(result.Live) > 0 {
+		err = p.act(ctx, followUp(result.Live), func() (bool, error) { return true, nil })
+	}
+
+	p.live = &result
+
+	return result.Created, err
 }
 
 // domainSpec is the definition that the VM's document asks for.

@@ -188,7 +188,7 @@ func TestCaseV60(t *testing.T) {
 			func(w *world) { w.host().Undefine(uuid("web")); w.host().Destroy(uuid("web")) }, []string{"define", "start"},
 		},
 		"shut off: started again":        {func(w *world) { w.host().Destroy(uuid("web")) }, []string{"start"}},
-		"the memory changed: set right":  {func(w *world) { w.host().SetMemory(uuid("web"), 4*resources.GiB) }, []string{"redefine"}},
+		"the memory changed: set right":  {func(w *world) { w.host().SetMemory(uuid("web"), 4*resources.GiB) }, []string{"redefine: memory 4GiB → 512MiB"}},
 		"nothing: nothing":               {func(*world) {}, nil},
 		"paused: resumed":                {func(w *world) { w.host().Pause(uuid("web")) }, []string{"resume"}},
 		"its volume gone while it is on": {func(w *world) { w.host().DropVolume("web.root.qcow2") }, nil},

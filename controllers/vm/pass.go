@@ -43,6 +43,8 @@ type pass struct {
 	domain *hypervisor.Domain
 	// disks are the paths of the volumes, by the name of the disk.
 	disks map[string]string
+	// live is what the last definition did to the running domain; nil: nothing was defined.
+	live *hypervisor.DefineResult
 	// networkReady reports whether the VM's networks are on its host.
 	networkReady bool
 	// blocked is why the definition can't be made now; nil: it can.
@@ -205,12 +207,17 @@ func (p *pass) act(ctx context.Context, what string, do func() (changed bool, er
 		return nil
 	}
 
+	reason := ""
+	if p.drifted() {
+		reason = reasonDrift
+	}
+
 	p.acted = true
 	p.logger.Info("changed the hypervisor", zap.String("step", what), zap.String("host", p.host()), zap.String("cause", p.cause()))
 
 	if err := p.c.options.Journal.Append(store.Entry{
 		Class: store.ClassHypervisor, Source: resources.ControllerVM, Name: p.host(), EventID: p.cause(),
-		Object: "VM/" + p.id, Message: what,
+		Object: "VM/" + p.id, Message: what, Reason: reason,
 	}); err != nil {
 		return fmt.Errorf("error noting step %q of VM %q: %w", what, p.id, err)
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"gateway/hypervisor"
 	"gateway/resources"
 )
 
@@ -39,6 +40,10 @@ func (p *pass) power(ctx context.Context) (bool, error) {
 		return p.beOn(ctx)
 	case p.domain.State == resources.StateRunning && p.spec.Power == resources.PowerPaused:
 		return p.domainStep(ctx, "pause", func() error { return p.driver.Pause(ctx, p.uuid()) })
+	case p.domain.Passing():
+		return true, nil // settle waits for its end
+	case p.domain.State == resources.StatePaused && p.domain.Reason == hypervisor.ReasonIOError && p.spec.Power == resources.PowerRunning:
+		return p.resumeFailed(ctx)
 	case p.domain.State == resources.StatePaused && p.spec.Power == resources.PowerRunning:
 		return p.domainStep(ctx, "resume", func() error { return p.driver.Resume(ctx, p.uuid()) })
 	default: // as wanted, or between two states; settle tells which

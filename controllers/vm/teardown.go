@@ -176,6 +176,8 @@ func (p *pass) bury(ctx context.Context) error {
 	}
 
 	p.c.presses.forget(p.id)
+	p.c.insistence.forget(p.id)
+	p.c.resumes.forget(p.id)
 	p.c.metrics.vms.forget(p.id)
 
 	if !chain.Has(p.config, finalizer) {

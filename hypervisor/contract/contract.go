@@ -35,6 +35,9 @@ type Capabilities struct {
 	Pause   bool
 	// Shutdown reports whether guests heed the power button, within Patience.
 	Shutdown bool
+	// HotPlug reports whether disks and interfaces come and go while a guest runs, and whether it gives memory back, within
+	// Patience.
+	HotPlug bool
 	// EventsOrdered reports whether events arrive in the order in which things happened.
 	EventsOrdered bool
 	// Patience bounds waiting for what takes effect later; default 10 s.
@@ -75,6 +78,7 @@ func Run(t *testing.T, h Harness) {
 		{"Define", testDefine},
 		{"Power", testPower},
 		{"RestartRequired", testRestartRequired},
+		{"Live", testLive},
 		{"Foreign", testForeign},
 		{"Behind", testBehind},
 		{"Events", testEvents},

@@ -26,7 +26,7 @@ func (d *driver) DefineDomain(ctx context.Context, spec hypervisor.DomainSpec) (
 		if err == nil {
 			defer freeDomain(dom)
 
-			return d.redefine(c, dom, &wanted, spec.Adopt)
+			return d.redefine(c, dom, &wanted, spec.Adopt, spec.Insist)
 		}
 
 		if !isCode(err, libvirt.ERR_NO_DOMAIN) {
@@ -131,7 +131,7 @@ func define(c *libvirt.Connect, doc *libvirtxml.Domain) error {
 }
 
 // redefine changes what differs in a domain that is ours, or becomes ours by it.
-func (d *driver) redefine(c *libvirt.Connect, dom *libvirt.Domain, wanted *hypervisor.DomainSpec, adopt bool) (hypervisor.DefineResult, error) {
+func (d *driver) redefine(c *libvirt.Connect, dom *libvirt.Domain, wanted *hypervisor.DomainSpec, adopt, insist bool) (hypervisor.DefineResult, error) {
 	var result hypervisor.DefineResult
 
 	doc, mark, err := readDefinition(dom)
@@ -177,7 +177,7 @@ func (d *driver) redefine(c *libvirt.Connect, dom *libvirt.Domain, wanted *hyper
 	}
 
 	if on {
-		result.RestartRequired, err = d.changeLive(dom, wanted, fields)
+		err = d.changeLive(dom, wanted, fields, insist, &result)
 	}
 
 	return result, err

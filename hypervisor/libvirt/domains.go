@@ -180,7 +180,7 @@ func (d *driver) observe(dom *libvirt.Domain, known *listed) (hypervisor.Domain,
 	seen.State, seen.Reason = stateOf(state, reason)
 
 	if seen.Gateway == d.gateway && isOn(state) {
-		if seen.RestartRequired, err = restartRequired(dom, config); err != nil {
+		if err = compareRunning(dom, config, &seen); err != nil {
 			return hypervisor.Domain{}, err
 		}
 	}
@@ -200,18 +200,22 @@ func (d *driver) observe(dom *libvirt.Domain, known *listed) (hypervisor.Domain,
 	return seen, err
 }
 
-func restartRequired(dom *libvirt.Domain, config *libvirtxml.Domain) ([]string, error) {
+// compareRunning notes in what a running domain differs from its definition.
+func compareRunning(dom *libvirt.Domain, config *libvirtxml.Domain, seen *hypervisor.Domain) error {
 	text, err := dom.GetXMLDesc(0)
 	if err != nil {
-		return nil, err
+		return err
 	}
 
 	live, err := definition.Parse(text)
 	if err != nil {
-		return nil, err
+		return err
 	}
 
-	return definition.RestartRequired(live, config), nil
+	seen.RestartRequired = definition.RestartRequired(live, config)
+	seen.WaitsForGuest = definition.WaitsForGuest(live, config)
+
+	return nil
 }
 
 // isOn reports whether a domain in this state has a guest, running or not.
@@ -256,7 +260,7 @@ var pausedReasons = map[libvirt.DomainPausedReason]string{
 	libvirt.DOMAIN_PAUSED_MIGRATION:     "migration",
 	libvirt.DOMAIN_PAUSED_SAVE:          "save",
 	libvirt.DOMAIN_PAUSED_DUMP:          "dump",
-	libvirt.DOMAIN_PAUSED_IOERROR:       "I/O error",
+	libvirt.DOMAIN_PAUSED_IOERROR:       hypervisor.ReasonIOError,
 	libvirt.DOMAIN_PAUSED_WATCHDOG:      "watchdog",
 	libvirt.DOMAIN_PAUSED_FROM_SNAPSHOT: "from snapshot",
 	libvirt.DOMAIN_PAUSED_SHUTTING_DOWN: "shutting down",

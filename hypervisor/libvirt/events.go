@@ -138,38 +138,79 @@ func (d *driver) Events(ctx context.Context, ready func(), fn func(hypervisor.Ev
 	}
 }
 
-// register asks for what happens to domains, once. Tunable events are not among it: the bindings panic on them.
+// register asks for what happens to domains, once. Tunable events are not among it: the bindings panic on them. Of the
+// kinds other than the lifecycle a hypervisor may know some or none.
 func (d *driver) register(c *libvirt.Connect) error {
 	if d.subscribers.registered() != nil {
 		return nil
 	}
 
-	reboot, err := c.DomainEventRebootRegister(nil, func(_ *libvirt.Connect, dom *libvirt.Domain) {
-		d.subscribers.put(eventOf(dom, hypervisor.EventRebooted, "guest"))
-	})
-	if known(err) != nil {
-		return err
+	var ids []int
+
+	for _, register := range d.registrations(c) {
+		id, err := register()
+		if known(err) != nil {
+			for _, id := range ids {
+				err = errors.Join(err, c.DomainEventDeregister(id))
+			}
+
+			return err
+		}
+
+		if err == nil {
+			ids = append(ids, id)
+		}
 	}
 
-	reboots := err == nil
-
-	lifecycle, err := c.DomainEventLifecycleRegister(nil, func(_ *libvirt.Connect, dom *libvirt.Domain, e *libvirt.DomainEventLifecycle) {
-		kind, detail := kindOf(e)
-		d.subscribers.put(eventOf(dom, kind, detail))
-	})
-
-	switch {
-	case err != nil && reboots:
-		return errors.Join(err, c.DomainEventDeregister(reboot))
-	case err != nil:
-		return err
-	case reboots:
-		d.subscribers.note(lifecycle, reboot)
-	default:
-		d.subscribers.note(lifecycle)
-	}
+	d.subscribers.note(ids...)
 
 	return nil
+}
+
+// registrations are the kinds of events that say that a domain may be another one than before.
+func (d *driver) registrations(c *libvirt.Connect) []func() (int, error) {
+	other := func(dom *libvirt.Domain, detail string) {
+		d.subscribers.put(eventOf(dom, hypervisor.EventOther, detail))
+	}
+
+	return []func() (int, error){
+		func() (int, error) {
+			return c.DomainEventLifecycleRegister(nil, func(_ *libvirt.Connect, dom *libvirt.Domain, e *libvirt.DomainEventLifecycle) {
+				kind, detail := kindOf(e)
+				d.subscribers.put(eventOf(dom, kind, detail))
+			})
+		},
+		func() (int, error) {
+			return c.DomainEventRebootRegister(nil, func(_ *libvirt.Connect, dom *libvirt.Domain) {
+				d.subscribers.put(eventOf(dom, hypervisor.EventRebooted, "guest"))
+			})
+		},
+		func() (int, error) {
+			return c.DomainEventDeviceAddedRegister(nil, func(_ *libvirt.Connect, dom *libvirt.Domain, e *libvirt.DomainEventDeviceAdded) {
+				other(dom, "device added: "+e.DevAlias)
+			})
+		},
+		func() (int, error) {
+			return c.DomainEventDeviceRemovedRegister(nil, func(_ *libvirt.Connect, dom *libvirt.Domain, e *libvirt.DomainEventDeviceRemoved) {
+				other(dom, "device removed: "+e.DevAlias)
+			})
+		},
+		func() (int, error) {
+			return c.DomainEventDeviceRemovalFailedRegister(nil, func(_ *libvirt.Connect, dom *libvirt.Domain, e *libvirt.DomainEventDeviceRemovalFailed) {
+				other(dom, "device not removed: "+e.DevAlias)
+			})
+		},
+		func() (int, error) {
+			return c.DomainEventBalloonChangeRegister(nil, func(_ *libvirt.Connect, dom *libvirt.Domain, e *libvirt.DomainEventBalloonChange) {
+				other(dom, fmt.Sprintf("memory: %d KiB", e.Actual))
+			})
+		},
+		func() (int, error) {
+			return c.DomainEventMetadataChangeRegister(nil, func(_ *libvirt.Connect, dom *libvirt.Domain, _ *libvirt.DomainEventMetadataChange) {
+				other(dom, "metadata")
+			})
+		},
+	}
 }
 
 // eventOf runs on libvirt's event loop: name and UUID are in the handle, no call is made.

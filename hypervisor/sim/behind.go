@@ -2,6 +2,7 @@ package sim
 
 import (
 	"fmt"
+	"slices"
 
 	"gateway/hypervisor"
 	"gateway/resources"
@@ -114,6 +115,38 @@ func (h *Host) pause(uuid string, paused bool) bool {
 		if d.live != nil && (d.state == resources.StatePaused) != paused {
 			h.setPaused(d, paused)
 		}
+	})
+}
+
+// IOError pauses a running domain as its hypervisor does when a disk can't be written.
+func (h *Host) IOError(uuid string) bool {
+	return h.with(uuid, func(d *domain) {
+		if d.state == resources.StateRunning {
+			h.ioError(d)
+		}
+	})
+}
+
+// SetFull takes the room for what guests write, or gives it back.
+func (h *Host) SetFull(full bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+
+	h.full = full
+}
+
+// Unplug takes a disk out of a running domain, not out of its definition, behind the gateway's back.
+func (h *Host) Unplug(uuid, disk string) bool {
+	return h.with(uuid, func(d *domain) {
+		if d.live == nil {
+			return
+		}
+
+		live := d.live.Normalised()
+		live.Disks = slices.DeleteFunc(live.Disks, func(d hypervisor.DomainDisk) bool { return d.Name == disk })
+		d.live = &live
+		h.record(record{Domain: domainRecordOf(d)})
+		h.emit(hypervisor.EventOther, d, "device removed: "+disk)
 	})
 }
 

@@ -48,7 +48,7 @@ func harness(t *testing.T, uri string) contract.Harness {
 			return d
 		},
 		Capabilities: contract.Capabilities{
-			Networks: true, DHCP: true, Volumes: true, Pause: true, Shutdown: true, EventsOrdered: true, Patience: 5 * time.Second,
+			Networks: true, DHCP: true, Volumes: true, Pause: true, Shutdown: true, HotPlug: true, EventsOrdered: true, Patience: 5 * time.Second,
 		},
 		Behind: contract.Behind{
 			Define: func(t *testing.T, name, uuid string) {

@@ -42,39 +42,9 @@ func (d *domain) observe() hypervisor.Domain {
 		Spec:      d.spec.Normalised(),
 		Autostart: d.autostart,
 	}
-	seen.RestartRequired = d.restartRequired()
+	seen.RestartRequired, seen.WaitsForGuest = d.restartRequired(), d.waitsForGuest()
 
 	return seen
-}
-
-// restartRequired returns the fields in which the running domain differs from its definition.
-func (d *domain) restartRequired() []string {
-	if d.live == nil || d.live == d.spec {
-		return nil
-	}
-
-	return d.live.Differences(d.spec)
-}
-
-// hotplug takes over from the new definition into the running domain what needs no restart: texts, and CPUs and memory that
-// grow within the maximum that the domain was started with.
-func (d *domain) hotplug() {
-	live := d.live.Normalised()
-	live.Description = d.spec.Description
-	live.VM, live.Revision = d.spec.VM, d.spec.Revision
-
-	if d.spec.CPUs > live.CPUs && d.spec.CPUs <= live.MaxCPUs {
-		live.CPUs = d.spec.CPUs
-	}
-
-	if d.spec.Memory > live.Memory && d.spec.Memory <= live.MaxMemory {
-		live.Memory = d.spec.Memory
-	}
-
-	d.live = &live
-	if len(live.Differences(d.spec)) == 0 {
-		d.live = d.spec
-	}
 }
 
 // insert puts a domain into the host.
@@ -145,10 +115,16 @@ func (h *Host) setPaused(d *domain, paused bool) {
 	h.record(record{Power: powerRecordOf(d)})
 }
 
+// ioError pauses a domain that runs.
+func (h *Host) ioError(d *domain) {
+	d.state, d.reason = resources.StatePaused, hypervisor.ReasonIOError
+	h.emit(hypervisor.EventSuspended, d, hypervisor.ReasonIOError)
+	h.record(record{Power: powerRecordOf(d)})
+}
+
 // pressButton asks the guest to power off. As in life, a guest that still boots, or is paused, does not hear it.
 func (h *Host) pressButton(d *domain) {
-	deaf := d.stubborn || h.options.never || d.state != resources.StateRunning || time.Now().Before(d.lease)
-	if deaf || d.pressed {
+	if h.deaf(d) || d.pressed {
 		return
 	}
 

@@ -157,7 +157,7 @@ func TestDomainUndefinedWhileItIsOn(t *testing.T) {
 	require.NoError(t, err, "it was defined again in time")
 }
 
-func TestGrowthWithinTheMaximumIsLive(t *testing.T) {
+func TestChangesWithinTheMaximumAreLive(t *testing.T) {
 	d := open(t, sim.NewWorld(), "sim://a")
 	spec := specOf("web")
 	spec.MaxCPUs, spec.MaxMemory = 4, resources.GiB
@@ -171,13 +171,44 @@ func TestGrowthWithinTheMaximumIsLive(t *testing.T) {
 		{2, 512 * resources.MiB, nil},
 		{2, resources.GiB, nil},
 		{1, resources.GiB, []string{hypervisor.FieldCPUs}},
-		{4, 512 * resources.MiB, []string{hypervisor.FieldMemory}},
+		{4, 512 * resources.MiB, nil},
 	} {
 		spec.CPUs, spec.Memory = c.cpus, c.memory
 
 		result, err := d.DefineDomain(t.Context(), spec)
 		require.NoError(t, err)
 		require.Equal(t, c.restart, result.RestartRequired)
+	}
+}
+
+func TestAGuestThatDoesNotGoAlongKeepsWhatItHas(t *testing.T) {
+	w := sim.NewWorld()
+	d := open(t, w, "sim://a")
+	spec := specOf("web")
+	spec.MaxMemory = spec.Memory
+	spec.Disks = []hypervisor.DomainDisk{{Name: "data", Path: "/data.qcow2", Format: "qcow2"}}
+	uuid := running(t, d, spec)
+	w.Host("a").SetStubborn(uuid, true)
+
+	less := spec
+	less.Memory, less.Disks = spec.Memory/2, nil
+
+	result, err := d.DefineDomain(t.Context(), less)
+	require.NoError(t, err)
+	require.Equal(t, []string{hypervisor.FieldDisks}, result.RestartRequired)
+
+	for _, stubborn := range []bool{true, false} {
+		w.Host("a").SetStubborn(uuid, stubborn)
+
+		less.Insist = true
+		result, err = d.DefineDomain(t.Context(), less)
+		require.NoError(t, err)
+		require.Empty(t, result.Changed)
+
+		seen, err := d.Domain(t.Context(), uuid)
+		require.NoError(t, err)
+		require.Equal(t, stubborn, len(seen.RestartRequired) == 1)
+		require.Equal(t, stubborn, len(seen.WaitsForGuest) == 1)
 	}
 }
 

@@ -127,11 +127,11 @@ func (d *driver) define(spec hypervisor.DomainSpec) (hypervisor.DefineResult, er
 		return none, hypervisor.ErrForeign
 	}
 
-	return d.redefine(dom, &wanted)
+	return d.redefine(dom, &wanted, spec.Insist)
 }
 
 // redefine changes what differs in a domain that is ours, or becomes ours by it.
-func (d *driver) redefine(dom *domain, wanted *hypervisor.DomainSpec) (hypervisor.DefineResult, error) {
+func (d *driver) redefine(dom *domain, wanted *hypervisor.DomainSpec, insist bool) (hypervisor.DefineResult, error) {
 	changed := dom.spec.Differences(wanted)
 
 	if dom.gateway != d.gateway && !slices.Contains(changed, hypervisor.FieldMark) {
@@ -139,7 +139,7 @@ func (d *driver) redefine(dom *domain, wanted *hypervisor.DomainSpec) (hyperviso
 	}
 
 	if len(changed) == 0 && !dom.transient {
-		return hypervisor.DefineResult{RestartRequired: dom.restartRequired()}, nil
+		return d.host.insist(dom, insist), nil
 	}
 
 	if slices.Contains(changed, hypervisor.FieldName) {
@@ -155,14 +155,16 @@ func (d *driver) redefine(dom *domain, wanted *hypervisor.DomainSpec) (hyperviso
 	dom.transient = false
 	dom.spec = wanted
 
+	result := hypervisor.DefineResult{Changed: changed}
+
 	if dom.live != nil {
-		dom.hotplug()
+		d.host.changeLive(dom, changed, insist, &result)
 	}
 
 	d.host.record(record{Domain: domainRecordOf(dom)})
 	d.host.emit(hypervisor.EventDefined, dom, "updated")
 
-	return hypervisor.DefineResult{Changed: changed, RestartRequired: dom.restartRequired()}, nil
+	return result, nil
 }
 
 // validate refuses what no hypervisor takes.
@@ -269,7 +271,13 @@ func (d *driver) pause(ctx context.Context, o op, paused bool) error {
 		}
 
 		if (dom.state == resources.StatePaused) != paused {
+			failed := dom.reason == hypervisor.ReasonIOError
 			d.host.setPaused(dom, paused)
+
+			// The guest tries again what it could not write.
+			if failed && d.host.full {
+				d.host.ioError(dom)
+			}
 		}
 
 		return nil

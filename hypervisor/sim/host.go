@@ -20,6 +20,7 @@ type Host struct {
 	mu      sync.Mutex // guards everything below
 	options options
 	dead    bool
+	full    bool // whether the storage has no room
 
 	domains  map[string]*domain // by UUID
 	names    map[string]*domain // by name

@@ -69,6 +69,20 @@ func (d *driver) RemoveVolume(ctx context.Context, name string) error {
 	})
 }
 
+// DiskTrouble implements hypervisor.Driver.
+func (d *driver) DiskTrouble(ctx context.Context, uuid string) (trouble string, err error) {
+	err = d.do(ctx, op{call: "DiskTrouble", doing: "looking at the disks of domain", subject: uuid}, func() error {
+		_, err := d.find(uuid)
+		if err == nil && d.host.full {
+			trouble = "no space is left"
+		}
+
+		return err
+	})
+
+	return trouble, err
+}
+
 // volumeLeaves notes when a volume is taken away from under a domain that is on.
 func (h *Host) volumeLeaves(name string) {
 	path := h.volumePath(name)

@@ -29,7 +29,7 @@ var guestFiles embed.FS
 // guestModules are the modules of the kernel that it needs, in the order in which they need each other.
 var guestModules = []string{
 	"virtio_ring", "virtio", "virtio_pci_modern_dev", "virtio_pci_legacy_dev", "virtio_pci", "failover", "net_failover",
-	"virtio_net", "virtio_blk", "button", "evdev",
+	"virtio_net", "virtio_blk", "virtio_balloon", "button", "evdev",
 }
 
 const guestKernel = "linux-image-cloud-amd64"

@@ -306,3 +306,16 @@ func letters(n int) string {
 func HasDisk(doc *libvirtxml.Domain, path string) bool {
 	return slices.ContainsFunc(disksOf(doc), func(d disk) bool { return d.Path == path })
 }
+
+// FilesByTarget returns the files of a domain's disks by the name that the guest's disk has: vda.
+func FilesByTarget(doc *libvirtxml.Domain) map[string]string {
+	files := map[string]string{}
+
+	for _, d := range disksOf(doc) {
+		if target := doc.Devices.Disks[d.index].Target; target != nil {
+			files[target.Dev] = d.Path
+		}
+	}
+
+	return files
+}
