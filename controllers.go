@@ -19,6 +19,7 @@ import (
 	"gateway/controllers/host"
 	"gateway/controllers/network"
 	"gateway/controllers/placement"
+	"gateway/controllers/removal"
 	"gateway/controllers/resync"
 	"gateway/controllers/retention"
 	"gateway/controllers/trigger"
@@ -111,6 +112,10 @@ func (g *Gateway) controllers() ([]controller.Controller, []controller.QControll
 		})),
 		g.guard(host.New(host.Options{Pool: g.pool})),
 		g.guard(retention.New(retention.Options{Pacer: g.pacer})),
+	}
+
+	for _, kind := range resources.RemovalKinds() {
+		queued = append(queued, g.guard(removal.New(kind)))
 	}
 
 	for _, kind := range resources.DeclaredKinds() {

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net/http"
 
-	"github.com/cosi-project/runtime/pkg/resource"
 	"github.com/cosi-project/runtime/pkg/state"
 
 	"gateway/config"
@@ -56,7 +55,7 @@ func (o *operations) describe(w http.ResponseWriter, r *http.Request) error {
 	}
 
 	d.Finalizers = *declared.Metadata().Finalizers()
-	d.Deleting = declared.Metadata().Phase() == resource.PhaseTearingDown
+	d.Deleting = resources.IsLeaving(declared.Metadata())
 
 	if err := o.beside(ctx, kind, name, &d); err != nil {
 		return err

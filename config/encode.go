@@ -34,7 +34,7 @@ type ObjectMetadata struct {
 	Created     time.Time         `json:"created,omitzero"`
 	// Origin is as in resources.Origin: file:PATH, webhook:NAME, api.
 	Origin string `json:"origin,omitempty"`
-	// Deleting: it is being torn down, and waits for whoever uses it.
+	// Deleting: it is being torn down, or will be when nobody uses it any more.
 	Deleting bool `json:"deleting,omitempty"`
 }
 
@@ -54,7 +54,7 @@ func NewObject(declared, status resource.Resource) Object {
 			Revision:    resources.RevisionOf(md),
 			Created:     md.Created().UTC(),
 			Origin:      resources.OriginOf(md).String(),
-			Deleting:    md.Phase() == resource.PhaseTearingDown,
+			Deleting:    resources.IsLeaving(md),
 		},
 	}
 

@@ -200,8 +200,9 @@ func (a *Admission) desired(kind *resources.Kind, current resource.Resource, c *
 		return nil, "", refuse(resources.ReasonWaiting, md, kind, "is being torn down; it can be declared again when it is gone")
 	}
 
-	owner := ownerOf(md)
-	if !owner.Same(c.Origin) && (c.TakeFrom.IsZero() || !owner.Same(c.TakeFrom)) {
+	// Nobody declares what only waits for its last user: whoever does so now has it, as it would be with a new object.
+	owner, pending := ownerOf(md), resources.RemovalPending(md)
+	if !owner.Same(c.Origin) && !pending && (c.TakeFrom.IsZero() || !owner.Same(c.TakeFrom)) {
 		return nil, "", conflict(md, kind, owner, c.Origin)
 	}
 
@@ -212,7 +213,9 @@ func (a *Admission) desired(kind *resources.Kind, current resource.Resource, c *
 		return nil, "", e
 	}
 
-	if errs := immutable(current.Spec(), c.Object.Spec()); len(errs) > 0 {
+	if errs := immutable(current.Spec(), c.Object.Spec()); len(errs) > 0 && pending {
+		return nil, "", refuse(resources.ReasonWaiting, md, kind, "is being removed, and VMs still use it; as long as they do, %s", errs)
+	} else if len(errs) > 0 {
 		return nil, "", refuse(resources.ReasonImmutable, md, kind, "%s", errs)
 	}
 
@@ -221,12 +224,13 @@ func (a *Admission) desired(kind *resources.Kind, current resource.Resource, c *
 		return nil, "", fmt.Errorf("error comparing %s/%s: %w", kind.Name, md.ID(), err)
 	}
 
-	if declared := resources.OriginOf(md); declared != c.Origin {
+	if declared := resources.OriginOf(md); declared != c.Origin || pending {
 		if desired == nil {
 			desired = current.DeepCopy()
 		}
 
 		resources.SetOrigin(desired.Metadata(), c.Origin)
+		resources.ClearRemoval(desired.Metadata())
 
 		if !owner.Same(c.Origin) {
 			moved = owner.String()
@@ -259,7 +263,7 @@ func replace(ctx context.Context, w Writer, current, desired resource.Resource) 
 		setSpec(r, desired)
 
 		return nil
-	}, owned.WithModifyNoOwner())
+	}, owned.WithModifyNoOwner(), controller.WithExpectedPhaseAny())
 
 	switch {
 	case errors.Is(err, errMoved), state.IsPhaseConflictError(err):

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/cosi-project/runtime/pkg/resource"
 	"github.com/cosi-project/runtime/pkg/state"
@@ -19,12 +20,18 @@ type Removal struct {
 	Cause  string
 	// Force takes away what another declarer owns. Not what is protected: that is said in the object itself.
 	Force bool
+	// Abandon gives up what is on a host that can't be reached: the host's domains, or the VM's. It needs Force.
+	Abandon bool
+	// Lost names what is given up, for the journal.
+	Lost []string
 	// Rule is what a sender may take away; nil: an operator may, others only what they declared themselves.
 	Rule *resources.ApplyRule
 }
 
 // Delete starts the teardown of an object; the controllers do the rest, and COSI's generic destroy controller takes it out
-// of the state when nobody holds it any more. An object that is not there, or in teardown already, is success.
+// of the state when nobody holds it any more. A host or network that VMs use is only marked: its teardown begins when the
+// last of them has gone, and until then it can be declared again. An object that is not there, or is going already, is
+// success; one that is going is still given up where that is asked for.
 func (a *Admission) Delete(ctx context.Context, w Writer, r Removal) error {
 	ptr := r.Kind.Pointer(r.Name)
 
@@ -38,7 +45,7 @@ func (a *Admission) Delete(ctx context.Context, w Writer, r Removal) error {
 			return fmt.Errorf("error reading %s/%s: %w", r.Kind.Name, r.Name, err)
 		}
 
-		if current.Metadata().Phase() == resource.PhaseTearingDown {
+		if going := resources.IsLeaving(current.Metadata()); going && (!r.Abandon || resources.IsAbandoned(current.Metadata())) {
 			return nil
 		}
 
@@ -46,7 +53,7 @@ func (a *Admission) Delete(ctx context.Context, w Writer, r Removal) error {
 			return err
 		}
 
-		err = replace(ctx, w, current, tornDown(current, r.Cause))
+		err = replace(ctx, w, current, removed(current, &r))
 		if errors.Is(err, errMoved) {
 			continue
 		}
@@ -100,11 +107,22 @@ func removable(current resource.Resource, r *Removal) error {
 	return e
 }
 
-// tornDown returns the object in teardown.
-func tornDown(current resource.Resource, cause string) resource.Resource {
+// removed returns the object as it is once it was taken away.
+func removed(current resource.Resource, r *Removal) resource.Resource {
 	desired := current.DeepCopy()
-	desired.Metadata().SetPhase(resource.PhaseTearingDown)
-	resources.SetCause(desired.Metadata(), cause)
+	md := desired.Metadata()
+
+	resources.SetCause(md, r.Cause)
+
+	if r.Abandon {
+		resources.SetAbandoned(md, r.Cause)
+	}
+
+	if resources.IsUsed(md) && !r.Abandon && md.Phase() == resource.PhaseRunning {
+		resources.SetRemovalPending(md, r.Cause)
+	} else {
+		md.SetPhase(resource.PhaseTearingDown)
+	}
 
 	return desired
 }
@@ -136,6 +154,9 @@ func (a *Admission) noteRemoval(current resource.Resource, r *Removal) error {
 	}
 
 	e.Class = ClassForced
+	if r.Abandon {
+		e.Message += "; given up: " + strings.Join(r.Lost, ", ")
+	}
 
 	return a.note(e)
 }

@@ -215,14 +215,18 @@ func (g *guard) change(ctx context.Context, kind *resources.Kind, current, r res
 	return g.admission.noteChange(applied(kind, r, resources.OutcomeUpdated), apiOrigin, apiCause, "")
 }
 
-// tearDown starts the teardown of a declared object, which Teardown of COSI's client asks for as an update of the phase.
+// tearDown takes a declared object away, which Teardown of COSI's client asks for as an update of the phase. One that VMs
+// use stays in its phase, as with every other way to take it away.
 func (g *guard) tearDown(ctx context.Context, kind *resources.Kind, current, r resource.Resource) error {
 	removal := Removal{Kind: kind, Name: r.Metadata().ID(), Origin: apiOrigin, Cause: apiCause}
 	if err := removable(current, &removal); err != nil {
 		return err
 	}
 
-	if err := g.write(ctx, tornDown(current, apiCause), r); err != nil {
+	desired := removed(current, &removal)
+	r.Metadata().SetPhase(desired.Metadata().Phase())
+
+	if err := g.write(ctx, desired, r); err != nil {
 		return err
 	}
 
@@ -284,8 +288,8 @@ func (g *guard) Destroy(ctx context.Context, ptr resource.Pointer, opts ...state
 	}
 
 	// The teardown comes first, so that nobody can protect the object between the check and the end.
-	if current.Metadata().Phase() == resource.PhaseRunning {
-		if err := g.tearDown(ctx, kind, current, tornDown(current, apiCause)); err != nil {
+	if !resources.IsLeaving(current.Metadata()) {
+		if err := g.tearDown(ctx, kind, current, current.DeepCopy()); err != nil {
 			return err
 		}
 	}

@@ -120,7 +120,8 @@ func (c *Controller) pending(ctx context.Context, r controller.UncachedReader, e
 		}
 
 		// Also where it is ours by now, or somebody else's, so that the result names the right one.
-		if object == nil || chain.Running(object) && (ownerOf(object).Same(d.origin) || !strings.Contains(o.Message, ownerOf(object).String())) {
+		if object == nil || chain.Running(object) && (ownerOf(object).Same(d.origin) || resources.RemovalPending(object.Metadata()) ||
+			!strings.Contains(o.Message, ownerOf(object).String())) {
 			d.only[objectName(o.Kind, o.Name)] = true
 		}
 	}

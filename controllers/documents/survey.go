@@ -76,7 +76,7 @@ func (s *survey) readObjects(ctx context.Context, r controller.UncachedReader) e
 
 		for _, object := range list.Items {
 			origin := resources.OriginOf(object.Metadata())
-			if chain.Running(object) && origin.Source == resources.OriginFile && origin.Root == s.root.Path {
+			if !resources.IsLeaving(object.Metadata()) && origin.Source == resources.OriginFile && origin.Root == s.root.Path {
 				s.objects = append(s.objects, object)
 			}
 		}

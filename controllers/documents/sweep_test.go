@@ -245,3 +245,31 @@ func TestAFailureAtAnyPointIsMadeGood(t *testing.T) {
 		})
 	}
 }
+
+func TestADocumentInUseThatIsTakenAwayByMistakeIsPutBackAtOnce(t *testing.T) {
+	run(t, func(w *world) {
+		const host = "apiVersion: gateway/v1alpha1\nkind: Host\nmetadata: {name: a}\nspec: {uri: \"sim://a\"}\n"
+
+		ptr := resources.NewHost("a").Metadata()
+		files := map[string]string{"host.yaml": host, "web.yaml": document("web", "")}
+		w.scan(files)
+		require.NoError(w, w.st.AddFinalizer(w.Context(), ptr, resources.ControllerPlacement))
+
+		for _, back := range []string{"host.yaml", "elsewhere.yaml"} {
+			uid := resources.UIDOf(rig.Get[*resources.Host](w.T, w.st, ptr).Metadata())
+
+			w.scan(map[string]string{"host.yaml": ""})
+			require.True(w, resources.IsLeaving(rig.Get[*resources.Host](w.T, w.st, ptr).Metadata()))
+			w.scan(map[string]string{"web.yaml": document("web", "")}) // a further scan takes it for no new deletion
+			require.Nil(w, w.guard())
+
+			w.scan(map[string]string{back: host})
+
+			now := rig.Get[*resources.Host](w.T, w.st, ptr)
+			require.False(w, resources.IsLeaving(now.Metadata()))
+			require.Equal(w, uid, resources.UIDOf(now.Metadata()))
+			require.Equal(w, w.path(back), resources.OriginOf(now.Metadata()).Name)
+			require.Equal(w, resources.OutcomeUpdated, w.result(back).Objects[0].Outcome)
+		}
+	})
+}

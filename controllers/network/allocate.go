@@ -75,6 +75,10 @@ func (a *allocation) bind(ctx context.Context, index int, i resources.Interface)
 	}
 
 	// A VM that is on a network already stays on it while it is being removed: our finalizer holds it.
+	if !n.doc.running && prior.Network == "" {
+		return b, refuse(resources.ReasonNetworkMissing, "network %s is being removed", i.Network), nil
+	}
+
 	held, err := chain.Hold[*resources.Network](ctx, a.r, networkPointer(i.Network), finalizer)
 	if err != nil {
 		return b, nil, err

@@ -66,7 +66,7 @@ func (l *ledger) refresh(ctx context.Context, r controller.UncachedReader, name 
 
 	var now *document
 	if declared != nil {
-		now = &document{spec: *declared.TypedSpec(), running: chain.Running(declared), revision: resources.RevisionOf(declared.Metadata())}
+		now = &document{spec: *declared.TypedSpec(), running: !resources.IsLeaving(declared.Metadata()), revision: resources.RevisionOf(declared.Metadata())}
 	}
 
 	if old := n.doc; !reflect.DeepEqual(old, now) {

@@ -16,7 +16,7 @@ type host struct {
 	name   string
 	uri    string
 	labels map[string]string
-	// declared reports whether the document is there and not being taken away.
+	// declared reports whether the document is there and was not taken away.
 	declared           bool
 	schedulable, drain bool
 	connected          bool
@@ -46,7 +46,7 @@ func readHost(ctx context.Context, r controller.UncachedReader, name string) (*h
 
 	h := &host{
 		name: name, uri: declared.TypedSpec().URI, labels: declared.Metadata().Labels().Raw(),
-		declared:    chain.Running(declared),
+		declared:    !resources.IsLeaving(declared.Metadata()),
 		schedulable: declared.TypedSpec().Schedulable, drain: declared.TypedSpec().Drain,
 	}
 

@@ -20,6 +20,7 @@ import (
 	"gateway/controllers/host"
 	"gateway/controllers/network"
 	"gateway/controllers/placement"
+	"gateway/controllers/removal"
 	"gateway/controllers/resync"
 	"gateway/controllers/retention"
 	"gateway/controllers/trigger"
@@ -168,6 +169,12 @@ func (p *process) register(rt *runtime.Runtime) error {
 	} {
 		if err := rt.RegisterQController(c); err != nil {
 			return fmt.Errorf("error registering %s: %w", c.Name(), err)
+		}
+	}
+
+	for _, kind := range resources.RemovalKinds() {
+		if err := rt.RegisterQController(p.guarded(removal.New(kind))); err != nil {
+			return err
 		}
 	}
 
