@@ -110,7 +110,7 @@ func (g *Gateway) controllers() ([]controller.Controller, []controller.QControll
 		g.guard(vm.New(vm.Options{
 			Pool: g.pool, GatewayID: id, Barrier: g.store, Journal: journal, Registry: registry, OnReconcile: g.options.onReconcile,
 		})),
-		g.guard(host.New(host.Options{Pool: g.pool})),
+		g.guard(host.New(host.Options{Pool: g.pool, GatewayID: id})),
 		g.guard(retention.New(retention.Options{Pacer: g.pacer})),
 	}
 

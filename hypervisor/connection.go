@@ -76,11 +76,12 @@ func (c *connection) run() {
 			failures = 0
 		}
 
-		c.failed(err)
+		wait := backoff(failures)
+		c.failed(err, wait)
 
 		select {
 		case <-c.ctx.Done():
-		case <-time.After(backoff(failures)):
+		case <-time.After(wait + rand.N(wait/5)):
 		}
 	}
 }
@@ -98,7 +99,7 @@ func (c *connection) session() (lasted time.Duration, err error) {
 	err = c.watch(g)
 
 	g.giveUp()
-	c.failed(err)
+	c.failed(err, minBackoff)
 	c.close(g.driver)
 
 	return time.Since(since), err
@@ -195,15 +196,16 @@ func (c *connection) refresh(info Info) {
 	})
 }
 
-// failed takes the driver away from callers, if there was one, and notes why.
-func (c *connection) failed(err error) {
+// failed takes the driver away from callers, if there was one, and notes why, and when it is tried again.
+func (c *connection) failed(err error, wait time.Duration) {
 	if err == nil { // it was cancelled, and nobody asks any more
 		return
 	}
 
 	c.update(func(s *ConnectionStatus) bool {
-		changed := s.LastError != err.Error() || s.Connected
-		s.LastError = err.Error()
+		news := s.LastError != err.Error() || s.Connected
+		changed := news || s.RetryAfter != wait
+		s.LastError, s.RetryAfter = err.Error(), wait
 		c.current = nil
 
 		if s.Connected {
@@ -212,7 +214,7 @@ func (c *connection) failed(err error) {
 
 		c.pool.metrics.connected.WithLabelValues(c.host).Set(0)
 
-		if changed {
+		if news {
 			c.pool.options.Logger.Warn("host not connected", zap.String("host", c.host), zap.Error(err))
 		}
 
@@ -231,7 +233,7 @@ func (c *connection) update(change func(*ConnectionStatus) bool) {
 	}
 }
 
-// backoff returns the wait after a number of failures in a row, the first being 0.
+// backoff returns the wait after a number of failures in a row, the first being 0, without what chance adds.
 func backoff(failures int) time.Duration {
 	wait := minBackoff
 	for range failures {
@@ -241,7 +243,7 @@ func backoff(failures int) time.Duration {
 		}
 	}
 
-	return wait + rand.N(wait/5)
+	return wait
 }
 
 // safely turns a panic of a driver into an error: it runs in goroutines of the pool, where it would end the process.

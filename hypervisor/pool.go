@@ -36,6 +36,8 @@ type ConnectionStatus struct {
 	Since time.Time
 	// LastError says why it is not connected; empty while it is.
 	LastError string
+	// RetryAfter is how long it waits before the next attempt, but for the fifth that chance adds; 0 while it is connected.
+	RetryAfter time.Duration
 	// Info is what the hypervisor said of itself last.
 	Info Info
 }
@@ -166,7 +168,7 @@ func (p *Pool) Status(host string) ConnectionStatus {
 	return ConnectionStatus{}
 }
 
-// Watch calls fn when a connection came, went, or failed for another reason than before, until it is unregistered; a call
+// Watch calls fn when a connection came, went, or failed for another reason or with a longer wait than before, until it is unregistered; a call
 // under way may still end after that. fn must not block: it delays the connection.
 func (p *Pool) Watch(fn func(host string)) (unregister func()) {
 	p.mu.Lock()

@@ -1,7 +1,9 @@
 package resources
 
 import (
+	"fmt"
 	"net/url"
+	"path"
 
 	"github.com/cosi-project/runtime/pkg/resource/meta"
 	"github.com/cosi-project/runtime/pkg/resource/typed"
@@ -20,6 +22,8 @@ type HostSpec struct {
 	Overcommit  Overcommit `json:"overcommit,omitzero" protobuf:"3"`
 	Schedulable bool       `json:"schedulable" protobuf:"4" default:"true" doc:"false: no VM is newly placed here"`
 	Drain       bool       `json:"drain,omitempty" protobuf:"5" doc:"true: VMs are moved away where they can be"`
+	// SharedPaths are directories that have the same files on every host that names them.
+	SharedPaths []string `json:"sharedPaths,omitempty" protobuf:"6" doc:"directories that every host which names them has too, as an NFS mount: a VM whose disks are all files in them can move between these hosts"`
 }
 
 // Capacity is an amount of CPUs, memory and disk. Zero means: as the hypervisor reports.
@@ -53,6 +57,12 @@ func (s *HostSpec) Validate() (errs FieldErrors) {
 		}
 	}
 
+	for i, dir := range s.SharedPaths {
+		if !path.IsAbs(dir) || path.Clean(dir) != dir || dir == "/" {
+			errs.Add(fmt.Sprintf("spec.sharedPaths[%d]", i), "%q is not the path of a directory, as /srv/vms", dir)
+		}
+	}
+
 	if s.Capacity.CPUs < 0 {
 		errs.Add("spec.capacity.cpus", "%d is negative", s.Capacity.CPUs)
 	}
@@ -60,8 +70,12 @@ func (s *HostSpec) Validate() (errs FieldErrors) {
 	return errs
 }
 
-// DeepCopy implements typed.DeepCopyable; nothing in it is shared.
-func (s HostSpec) DeepCopy() HostSpec { return s }
+// DeepCopy implements typed.DeepCopyable.
+func (s HostSpec) DeepCopy() HostSpec {
+	s.SharedPaths = cloneSlice(s.SharedPaths)
+
+	return s
+}
 
 // HostExtension supplies the definition of Host.
 type HostExtension struct{}

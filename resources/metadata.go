@@ -132,7 +132,7 @@ func SetUserAnnotations(md *resource.Metadata, annotations map[string]string) {
 // isReserved reports whether the annotation is one of the gateway's own.
 func isReserved(key string) bool {
 	switch key {
-	case annotationUID, annotationRevision, annotationOrigin, annotationRoot, annotationCause, annotationRemoval, annotationAbandoned:
+	case annotationUID, annotationRevision, annotationOrigin, annotationRoot, annotationCause, annotationRemoval, annotationAbandoned, annotationSurvey:
 		return true
 	}
 

@@ -7,10 +7,11 @@ import (
 	"github.com/cosi-project/runtime/pkg/resource"
 )
 
-// annotationRemoval and annotationAbandoned are set by the admission only.
+// Annotations of what goes. Only the admission and the commands of operators set them.
 const (
 	annotationRemoval   = reservedPrefix + "removal"
 	annotationAbandoned = reservedPrefix + "abandoned"
+	annotationSurvey    = reservedPrefix + "survey"
 )
 
 // unknownCause stands for a cause that nobody named.
@@ -56,3 +57,9 @@ func IsAbandoned(md *resource.Metadata) bool { return annotation(md, annotationA
 func SetAbandoned(md *resource.Metadata, cause string) {
 	setAnnotation(md, annotationAbandoned, cmp.Or(cause, unknownCause))
 }
+
+// SurveyOf returns for what reason a host's leftover domains have to be looked for; empty: when it is new.
+func SurveyOf(md *resource.Metadata) string { return annotation(md, annotationSurvey) }
+
+// SetSurvey has a host's leftover domains looked for when it is connected next: something of a VM was given up there.
+func SetSurvey(md *resource.Metadata, cause string) { setAnnotation(md, annotationSurvey, cause) }

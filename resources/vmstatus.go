@@ -55,6 +55,8 @@ type VMStatusSpec struct {
 	Started time.Time `json:"started,omitzero" protobuf:"17"`
 	// DisksMade names the disks whose volume was made: one of them that is gone is missing, and never made again empty.
 	DisksMade []string `json:"disksMade,omitempty" protobuf:"18"`
+	// LeftBehind names what the VM still has on hosts that were given up by force.
+	LeftBehind []string `json:"leftBehind,omitempty" protobuf:"30"`
 }
 
 // Address is one address of a VM, and who says so.
@@ -80,6 +82,7 @@ func (s VMStatusSpec) DeepCopy() VMStatusSpec {
 	s.Conditions = cloneSlice(s.Conditions)
 	s.RestartRequired = cloneSlice(s.RestartRequired)
 	s.DisksMade = cloneSlice(s.DisksMade)
+	s.LeftBehind = cloneSlice(s.LeftBehind)
 	s.Override = clonePointer(s.Override)
 
 	return s

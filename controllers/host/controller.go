@@ -35,26 +35,39 @@ type Pool interface {
 	Remove(host string)
 	Status(host string) hypervisor.ConnectionStatus
 	Watch(fn func(host string)) (unregister func())
+	// Driver returns the connection to a host; an error that wraps hypervisor.ErrUnreachable while there is none.
+	Driver(host string) (hypervisor.Driver, error)
 }
 
 // Options of the controller.
 type Options struct {
 	Pool Pool
+	// GatewayID marks what is ours on hypervisors.
+	GatewayID string
 }
 
 // Controller reconciles hosts. It implements controller.QController.
 type Controller struct {
-	pool Pool
+	pool    Pool
+	gateway string
+	surveys *chain.Flights[string] // by host
 
-	mu sync.Mutex // guards generations
+	mu sync.Mutex // guards the following
 	// generations are the pool's, of the connections that a HostStatus tells of. The pool counts from the start of the
 	// process, the HostStatus for ever.
 	generations map[resource.ID]int64
+	// drained are the hosts that are drained: the placements of others are no news.
+	drained map[resource.ID]struct{}
+	// answers are those of hosts that nobody has looked at yet.
+	answers map[resource.ID]census
 }
 
 // New returns the controller.
 func New(o Options) *Controller {
-	return &Controller{pool: o.Pool, generations: map[resource.ID]int64{}}
+	return &Controller{
+		pool: o.Pool, gateway: o.GatewayID, surveys: chain.NewFlights[string](patience),
+		generations: map[resource.ID]int64{}, drained: map[resource.ID]struct{}{}, answers: map[resource.ID]census{},
+	}
 }
 
 // Name implements controller.QController.
@@ -66,6 +79,7 @@ func (c *Controller) Settings() controller.QSettings {
 		Inputs: []controller.Input{
 			{Namespace: resources.NamespaceHosts, Type: resources.HostType, Kind: controller.InputQPrimary},
 			{Namespace: resources.NamespaceVMs, Type: resources.ResyncType, Kind: controller.InputQMapped},
+			{Namespace: resources.NamespaceVMs, Type: resources.VMPlacementType, Kind: controller.InputQMapped},
 		},
 		Outputs: []controller.Output{
 			{Type: resources.HostStatusType, Kind: controller.OutputExclusive},
@@ -74,11 +88,17 @@ func (c *Controller) Settings() controller.QSettings {
 		},
 		Concurrency: optional.Some[uint](concurrency),
 		RunHook:     c.follow,
+		// What is under way is begun anew by the next reconcile.
+		ShutdownHook: c.surveys.Close,
 	}
 }
 
-// MapInput implements controller.QController: a Resync may name hosts.
+// MapInput implements controller.QController: a Resync may name hosts, and a placement may be on one that is drained.
 func (c *Controller) MapInput(ctx context.Context, _ *zap.Logger, r controller.QRuntime, ptr controller.ReducedResourceMetadata) ([]resource.Pointer, error) {
+	if ptr.Type() == resources.VMPlacementType {
+		return c.drainedHosts(), nil
+	}
+
 	resync, err := chain.Get[*resources.Resync](ctx, r, ptr)
 	if err != nil || resync == nil || resync.TypedSpec().Target == nil || resync.TypedSpec().Target.Kind != "Host" {
 		return nil, err
@@ -127,15 +147,19 @@ func (c *Controller) Reconcile(ctx context.Context, _ *zap.Logger, r controller.
 	c.pool.Ensure(host.Metadata().ID(), host.TypedSpec().URI)
 
 	connection := c.pool.Status(host.Metadata().ID())
-	if err := c.writeStatus(ctx, r, host, &connection); err != nil {
-		return err
-	}
 
-	if connection.Connected {
+	surveyed, err := c.writeStatus(ctx, r, host, &connection)
+
+	switch {
+	case err != nil:
+		return err
+	case !connection.Connected:
+		return controller.NewRequeueInterval(whileDisconnected)
+	case !surveyed:
+		return controller.NewRequeueInterval(surveyAgain)
+	default:
 		return controller.NewRequeueInterval(whileConnected)
 	}
-
-	return controller.NewRequeueInterval(whileDisconnected)
 }
 
 // tearDown ends the connection once nobody else holds the host: as long as VMs are on it, placement does, and they are
@@ -146,10 +170,20 @@ func (c *Controller) tearDown(ctx context.Context, r controller.QRuntime, host *
 		return nil
 	}
 
+	if len(held) > 1 && resources.IsAbandoned(host.Metadata()) {
+		c.pool.Remove(host.Metadata().ID()) // should it come back in this moment, nothing is done to it any more
+
+		_, err := c.writeStatus(ctx, r, host, &hypervisor.ConnectionStatus{LastError: "the host was given up"})
+
+		return err
+	}
+
 	if len(held) > 1 {
 		connection := c.pool.Status(host.Metadata().ID())
 
-		return c.writeStatus(ctx, r, host, &connection) // the next finalizer that goes wakes us
+		_, err := c.writeStatus(ctx, r, host, &connection)
+
+		return err // the next finalizer that goes wakes us
 	}
 
 	c.pool.Remove(host.Metadata().ID())

@@ -52,7 +52,7 @@ func (w *world) start() {
 
 	rt, err := runtime.NewRuntime(w.state, zap.NewNop())
 	require.NoError(w.t, err)
-	require.NoError(w.t, rt.RegisterQController(host.New(host.Options{Pool: w.pool})))
+	require.NoError(w.t, rt.RegisterQController(host.New(host.Options{Pool: w.pool, GatewayID: "test"})))
 
 	kind, _ := resources.KindByName("Host")
 	require.NoError(w.t, rt.RegisterQController(destroy.NewControllerForResource(kind.Definition(), optional.Some[uint](1))))

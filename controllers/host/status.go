@@ -15,13 +15,14 @@ import (
 	"gateway/resources"
 )
 
-// writeStatus writes what is known of the host, if it is something else than before.
-func (c *Controller) writeStatus(ctx context.Context, r controller.QRuntime, host *resources.Host, connection *hypervisor.ConnectionStatus) error {
+// writeStatus writes what is known of the host, if it is something else than before. surveyed is false while the host has
+// not said which domains it has.
+func (c *Controller) writeStatus(ctx context.Context, r controller.QRuntime, host *resources.Host, connection *hypervisor.ConnectionStatus) (surveyed bool, err error) {
 	id := host.Metadata().ID()
 
 	current, err := chain.Get[*resources.HostStatus](ctx, r, resources.NewHostStatus(id).Metadata())
 	if err != nil {
-		return err
+		return false, err
 	}
 
 	status := *resources.NewHostStatus(id).TypedSpec()
@@ -31,11 +32,32 @@ func (c *Controller) writeStatus(ctx context.Context, r controller.QRuntime, hos
 
 	c.describe(&status, host, connection)
 
+	if status.Drain, err = c.drainStatus(ctx, r, host); err != nil {
+		return false, err
+	}
+
+	// The connection is news that does not wait for the list of domains.
+	if err := c.put(ctx, r, host, current, status, connection); err != nil || !connection.Connected {
+		return false, err
+	}
+
+	next := status.DeepCopy()
+	if surveyed, err = c.survey(ctx, r, host, &next); err != nil || reflect.DeepEqual(next, status) {
+		return surveyed, err
+	}
+
+	return surveyed, c.put(ctx, r, host, nil, next, connection)
+}
+
+// put writes the status, unless it is the current one.
+func (c *Controller) put(ctx context.Context, r controller.QRuntime, host *resources.Host, current *resources.HostStatus, status resources.HostStatusSpec, connection *hypervisor.ConnectionStatus) error {
 	if current != nil && reflect.DeepEqual(status, *current.TypedSpec()) {
 		return nil
 	}
 
-	err = r.Modify(ctx, resources.NewHostStatus(id), func(res resource.Resource) error {
+	id := host.Metadata().ID()
+
+	err := r.Modify(ctx, resources.NewHostStatus(id), func(res resource.Resource) error {
 		s, ok := res.(*resources.HostStatus)
 		if !ok {
 			return fmt.Errorf("the status of host %q has the Go type %T", id, res)
@@ -82,6 +104,7 @@ func (c *Controller) describe(s *resources.HostStatusSpec, host *resources.Host,
 	}
 
 	s.Connected, s.LastError = connection.Connected, connection.LastError
+	s.RetryAfter = resources.Duration(connection.RetryAfter)
 	s.Conditions = resources.SetCondition(s.Conditions, condition(connection), time.Now().UTC().Round(0))
 }
 

@@ -33,12 +33,34 @@ func (p *pass) clear(ctx context.Context) (bool, error) {
 			return false, err
 		}
 
-		if err := p.syncAll(ctx, spec.Host, ours(leaving)); err != nil {
-			return false, p.fail(ctx, spec.Host, err)
+		lost, err := p.givenUp(ctx, spec.Host)
+		if err != nil {
+			return false, err
+		}
+
+		if !lost {
+			if err := p.syncAll(ctx, spec.Host, ours(leaving)); err != nil {
+				return false, p.fail(ctx, spec.Host, err)
+			}
 		}
 	}
 
 	return p.destroy(ctx, leaving)
+}
+
+// givenUp reports whether the host keeps what it has: a person gave it up, or, while it can't be reached, what the VM has
+// there. When it is reached again, the next VM on the network takes the entry off.
+func (p *pass) givenUp(ctx context.Context, name string) (bool, error) {
+	host, err := chain.Get[*resources.Host](ctx, p.r, resources.NewHost(name).Metadata())
+	if err != nil {
+		return false, err
+	}
+
+	if host != nil && resources.IsAbandoned(host.Metadata()) {
+		return true, nil
+	}
+
+	return !p.connected && p.vm != nil && !chain.Running(p.vm) && resources.IsAbandoned(p.vm.Metadata()), nil
 }
 
 // leave takes the VM off its segments, and returns its bindings.

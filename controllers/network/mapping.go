@@ -44,7 +44,7 @@ func (c *Controller) MapInput(ctx context.Context, _ *zap.Logger, r controller.Q
 	case resources.NetworkType:
 		err = c.mapNetwork(ctx, r, md.ID())
 	case resources.HostType:
-		l.kick(l.hosts[md.ID()])
+		err = c.mapHost(ctx, r, md.ID())
 	case resources.HostStatusType:
 		err = c.mapHostStatus(ctx, r, md.ID())
 	case resources.NetworkConfigType:
@@ -103,6 +103,44 @@ func (c *Controller) mapNetwork(ctx context.Context, r controller.QRuntime, name
 	}
 
 	return c.report(ctx, r)
+}
+
+// mapHost wakes those that wait for a host, and forgets what was on one that is no more.
+func (c *Controller) mapHost(ctx context.Context, r controller.QRuntime, name string) error {
+	l := &c.ledger
+	l.kick(l.hosts[name])
+
+	host, err := chain.Get[*resources.Host](ctx, r, resources.NewHost(name).Metadata())
+	if err != nil {
+		return err
+	}
+
+	if host != nil && !resources.IsAbandoned(host.Metadata()) {
+		return nil
+	}
+
+	for _, s := range l.segments[name] {
+		l.kick(s.members)
+
+		if host == nil && len(s.members) == 0 {
+			l.drop(s)
+		}
+	}
+
+	return c.report(ctx, r)
+}
+
+// drop forgets a segment.
+func (l *ledger) drop(s *segment) {
+	n := l.network(s.network)
+	delete(n.failures, s.host)
+	delete(l.segments[s.host], s.network)
+
+	if len(l.segments[s.host]) == 0 {
+		delete(l.segments, s.host)
+	}
+
+	l.unreported[n.name] = n
 }
 
 // mapHostStatus wakes, after a new connection, those that wait for the host, and one VM of each segment: the host may

@@ -14,6 +14,9 @@ type asked struct {
 	generations map[string]int64
 	// found has the host of a domain by the VM that its mark names; bare, by UUID, the host of those without any mark.
 	found, bare map[string]string
+	// astray has the host that has a domain of a VM which is placed elsewhere: it was given up there, and the host came back.
+	// When the VM's placement ends, it is found there.
+	astray map[string]string
 	// left has the host on which a VM's domain may still be, since its placement was given up while that host was away.
 	left map[string]string
 
@@ -25,7 +28,8 @@ type asked struct {
 
 func newAsked() asked {
 	return asked{
-		generations: map[string]int64{}, found: map[string]string{}, bare: map[string]string{}, left: map[string]string{}, gone: names{},
+		generations: map[string]int64{}, found: map[string]string{}, bare: map[string]string{}, astray: map[string]string{},
+		left: map[string]string{}, gone: names{},
 	}
 }
 
@@ -33,7 +37,7 @@ func newAsked() asked {
 func (a *asked) forget(host string) {
 	delete(a.generations, host)
 
-	for _, index := range []map[string]string{a.found, a.bare, a.left} {
+	for _, index := range []map[string]string{a.found, a.bare, a.astray, a.left} {
 		for key, h := range index {
 			if h == host {
 				delete(index, key)
@@ -52,8 +56,13 @@ func (a *asked) ended(gateway, vm string, h *host) {
 		a.gone[hypervisor.DomainUUID(gateway, vm)] = struct{}{}
 	}
 
-	if h != nil && !h.connected {
+	if h != nil && !h.connected && !h.abandoned {
 		a.left[vm] = h.name
+	}
+
+	if other := a.astray[vm]; other != "" {
+		a.found[vm] = other
+		delete(a.astray, vm)
 	}
 }
 
@@ -73,6 +82,10 @@ func (l *ledger) answer(gateway, name string, generation int64, domains []hyperv
 			if _, gone := a.gone[d.VM]; !gone {
 				a.found[d.VM] = name
 			}
+		case e.host != name && e.claim != name:
+			if _, gone := a.gone[d.VM]; !gone {
+				a.astray[d.VM] = name
+			}
 		}
 	}
 
@@ -84,6 +97,8 @@ func (l *ledger) silent(h *host, vm string) bool {
 	_, answered := l.asked.generations[h.name]
 
 	switch {
+	case h.abandoned:
+		return false
 	case l.asked.left[vm] == h.name:
 		return true
 	case h.connected:

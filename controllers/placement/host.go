@@ -20,6 +20,8 @@ type host struct {
 	declared           bool
 	schedulable, drain bool
 	connected          bool
+	// abandoned reports whether a person gave the host up: it is not asked, and nothing stays on it.
+	abandoned bool
 	// failed reports whether an attempt to connect has failed; generation, which connection it is, 0 before the first.
 	failed     bool
 	generation int64
@@ -33,7 +35,7 @@ func (h *host) equal(o *host) bool {
 	}
 
 	return h.name == o.name && h.uri == o.uri && h.declared == o.declared && h.schedulable == o.schedulable &&
-		h.drain == o.drain && h.connected == o.connected && h.failed == o.failed && h.generation == o.generation &&
+		h.drain == o.drain && h.abandoned == o.abandoned && h.connected == o.connected && h.failed == o.failed && h.generation == o.generation &&
 		h.capacity == o.capacity && maps.Equal(h.labels, o.labels)
 }
 
@@ -47,6 +49,7 @@ func readHost(ctx context.Context, r controller.UncachedReader, name string) (*h
 	h := &host{
 		name: name, uri: declared.TypedSpec().URI, labels: declared.Metadata().Labels().Raw(),
 		declared:    !resources.IsLeaving(declared.Metadata()),
+		abandoned:   resources.IsAbandoned(declared.Metadata()),
 		schedulable: declared.TypedSpec().Schedulable, drain: declared.TypedSpec().Drain,
 	}
 

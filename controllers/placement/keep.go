@@ -21,6 +21,10 @@ func (p *pass) keep(ctx context.Context, current *resources.VMPlacement) error {
 	// What is in the state is the truth, should a write have failed half-way.
 	l.set(l.withWaiting(next))
 
+	if h := l.hosts[want.Host]; h != nil && h.abandoned {
+		return p.giveUp(ctx, current)
+	}
+
 	want.Reason, want.Message, want.Hosts = resources.ReasonPlaced, "", nil
 
 	why := p.mustLeave(want.Host)
@@ -116,6 +120,25 @@ func (p *pass) canLeave(from string) (to, obstacle string, final bool) {
 	}
 
 	return c.host, "", false
+}
+
+// giveUp ends the placement on a host that a person gave up, whatever of the VM is there, and has the VM placed anew.
+func (p *pass) giveUp(ctx context.Context, current *resources.VMPlacement) error {
+	spec := *current.TypedSpec()
+	spec.Reason, spec.Hosts = resources.ReasonMoving, nil
+	spec.Message = fmt.Sprintf("host %s was given up", spec.Host)
+
+	if err := p.write(ctx, spec); err != nil {
+		return err
+	}
+
+	p.logger.Warn("a VM leaves a host that was given up", zap.String("vm", p.id), zap.String("host", spec.Host), zap.String("cause", p.cause()))
+
+	if gone, err := p.drop(ctx); err != nil || !gone {
+		return err
+	}
+
+	return p.place(ctx)
 }
 
 // move claims the new host and begins the teardown on the old one. network and vm see it, let go, and the VM is placed

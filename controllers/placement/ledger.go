@@ -140,8 +140,8 @@ func (l *ledger) refresh(ctx context.Context, r controller.UncachedReader, name 
 		return false, err
 	}
 
-	if now == nil || old != nil && old.uri != now.uri {
-		l.asked.forget(name) // another machine may answer there
+	if now == nil || now.abandoned || old != nil && old.uri != now.uri {
+		l.asked.forget(name) // another machine may answer there, or nobody ever
 	}
 
 	if now == nil {
@@ -164,7 +164,7 @@ func (l *ledger) refresh(ctx context.Context, r controller.UncachedReader, name 
 
 	if old != nil && now != nil {
 		switch {
-		case old.drain != now.drain || !maps.Equal(old.labels, now.labels):
+		case old.drain != now.drain || old.abandoned != now.abandoned || !maps.Equal(old.labels, now.labels):
 			l.kick(name, false)
 		case old.connected != now.connected:
 			l.kick(name, true)

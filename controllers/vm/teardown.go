@@ -40,7 +40,7 @@ func (p *pass) leave(ctx context.Context) error {
 
 	// Without our finalizer on the placement nothing was ever done on its host.
 	if chain.Has(p.placement, finalizer) && p.host() != "" {
-		if gone, err := p.removeDomain(ctx); err != nil || !gone {
+		if gone, err := p.leaveHost(ctx); err != nil || !gone {
 			return err
 		}
 	}
@@ -65,6 +65,20 @@ func (p *pass) leave(ctx context.Context) error {
 	p.converged(resources.ConditionFalse, resources.ReasonMoving, "")
 
 	return nil
+}
+
+// leaveHost takes the domain off the host, or leaves it behind where that was given up.
+func (p *pass) leaveHost(ctx context.Context) (gone bool, err error) {
+	lost, err := p.givenUp(ctx)
+	if err != nil {
+		return false, err
+	}
+
+	if lost {
+		return true, p.leaveBehind(ctx)
+	}
+
+	return p.removeDomain(ctx)
 }
 
 // removeDomain stops and undefines the domain, and removes the volumes of a VM that is deleted. It reports whether all is
@@ -147,13 +161,17 @@ func (p *pass) removeVolumes(ctx context.Context) error {
 
 // leftBehind names what stays on the host: every volume that was made and is not removed with the VM, also of a disk that is no
 // longer in the document.
-func (p *pass) leftBehind() (left []string) {
+func (p *pass) leftBehind() []string {
+	left := slices.Clone(p.status.LeftBehind)
+
 	for _, name := range p.status.DisksMade {
 		removed := slices.ContainsFunc(p.spec.Disks, func(d resources.Disk) bool {
 			return d.Name == name && isVolume(&d) && d.OnDelete == resources.OnDeleteRemove
 		})
-		if !removed {
-			left = append(left, fmt.Sprintf("volume %s on host %s", volumeName(p.id, name), p.status.Host))
+
+		volume := fmt.Sprintf("volume %s on host %s", volumeName(p.id, name), p.status.Host)
+		if !removed && p.status.Host != "" && !slices.Contains(left, volume) {
+			left = append(left, volume)
 		}
 	}
 

@@ -164,7 +164,7 @@ func (p *process) register(rt *runtime.Runtime) error {
 		p.guarded(placement.New(placement.Options{Pool: p.pool, GatewayID: gatewayID})),
 		p.guarded(network.New(network.Options{Pool: p.pool, GatewayID: gatewayID, Barrier: p.store, Journal: journal})),
 		p.guarded(vm.New(vm.Options{Pool: p.pool, GatewayID: gatewayID, Barrier: p.store, Journal: journal, Registry: fresh})),
-		p.guarded(host.New(host.Options{Pool: p.pool})),
+		p.guarded(host.New(host.Options{Pool: p.pool, GatewayID: gatewayID})),
 		p.guarded(retention.New(retention.Options{})),
 	} {
 		if err := rt.RegisterQController(c); err != nil {
