@@ -106,6 +106,10 @@ func (o *Operations) Apply(ctx context.Context, c Caller, file string, documents
 type Deleted struct {
 	Kind string `json:"kind"`
 	Name string `json:"name"`
+	// Lost names what was given up with a host that can't be reached, and is left behind there.
+	Lost []string `json:"lost,omitempty"`
+	// UsedBy are the VMs that the object waits for.
+	UsedBy []string `json:"usedBy,omitempty"`
 }
 
 // Delete takes an object away. One that somebody else declares is refused, unless forced.
@@ -123,11 +127,22 @@ func (o *Operations) Delete(ctx context.Context, c Caller, kindName, name string
 		return Deleted{}, usage("a %s is not declared by anybody and can't be deleted", kind.Name)
 	}
 
-	err = o.Admission.Delete(ctx, o.writer, store.Removal{
-		Kind: kind, Name: name, Origin: c.Origin, Cause: c.ID, Rule: c.Rule, Force: force,
-	})
-	if err != nil {
+	removal := store.Removal{Kind: kind, Name: name, Origin: c.Origin, Cause: c.ID, Rule: c.Rule, Force: force}
+	if force {
+		if err := o.giveUp(ctx, c, &removal); err != nil {
+			return Deleted{}, err
+		}
+	}
+
+	if err := o.Admission.Delete(ctx, o.writer, removal); err != nil {
 		return Deleted{}, err
+	}
+
+	deleted := Deleted{Kind: kind.Name, Name: name, Lost: removal.Lost}
+	if !removal.Abandon {
+		if deleted.UsedBy, err = o.usedBy(ctx, kind, name); err != nil {
+			return deleted, err
+		}
 	}
 
 	command := "delete"
@@ -140,7 +155,7 @@ func (o *Operations) Delete(ctx context.Context, c Caller, kindName, name string
 		}
 	}
 
-	return Deleted{Kind: kind.Name, Name: name}, o.Finish(ctx, c, command, kind.Name+"/"+name)
+	return deleted, o.Finish(ctx, c, command, kind.Name+"/"+name)
 }
 
 // Get returns one object.

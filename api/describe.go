@@ -23,10 +23,22 @@ type Description struct {
 	// Finalizers and Deleting say who has yet to let go of an object that is torn down.
 	Finalizers []string `json:"finalizers,omitempty"`
 	Deleting   bool     `json:"deleting,omitempty"`
+	// UsedBy are the VMs that an object which is being taken away waits for.
+	UsedBy []string `json:"usedBy,omitempty"`
+	// Drain is what a drain of the host would do with its VMs.
+	Drain []DrainedVM `json:"drain,omitempty"`
 	// Conflicts are other declarations of the same object.
 	Conflicts []string `json:"conflicts,omitempty"`
 	// Events are the newest journal entries about it.
 	Events []store.Entry `json:"events,omitempty"`
+}
+
+// DrainedVM is what a drain does with one VM.
+type DrainedVM struct {
+	VM string `json:"vm"`
+	// To is where it goes; empty: it stays, and Obstacle says why.
+	To       string `json:"to,omitempty"`
+	Obstacle string `json:"obstacle,omitempty"`
 }
 
 // describedEvents is how many journal entries a description has.
@@ -59,6 +71,18 @@ func (o *operations) describe(w http.ResponseWriter, r *http.Request) error {
 
 	if err := o.beside(ctx, kind, name, &d); err != nil {
 		return err
+	}
+
+	if d.Deleting {
+		if d.UsedBy, err = o.usedBy(ctx, kind, name); err != nil {
+			return err
+		}
+	}
+
+	if kind.Name == "Host" && o.DrainCheck != nil {
+		if d.Drain, err = o.DrainCheck(ctx, name); err != nil {
+			return err
+		}
 	}
 
 	if d.Conflicts, err = o.conflicts(ctx, kind.Name, name); err != nil {

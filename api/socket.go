@@ -32,6 +32,8 @@ type SocketOptions struct {
 	Documents []string
 	Version   string
 	Logger    *zap.Logger
+	// DrainCheck says what a drain of a host would do with its VMs; nil: nothing can be said.
+	DrainCheck func(ctx context.Context, host string) ([]DrainedVM, error)
 	// Broker is what was published; nil: nothing can be known of it.
 	Broker Broker
 }

@@ -42,3 +42,6 @@ func BridgeName(gateway, network string) string {
 
 	return fmt.Sprintf("gw%x", sum[:5])
 }
+
+// VolumeName returns the name of a disk's volume, unique on a host.
+func VolumeName(vm, disk string) string { return vm + "." + disk + ".qcow2" }

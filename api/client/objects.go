@@ -95,12 +95,23 @@ func (c *Client) Describe(ctx context.Context, kind, name string) (Description, 
 
 // Delete takes an object away: it starts the teardown. With force also one that somebody else declares.
 func (c *Client) Delete(ctx context.Context, kind, name string, force bool) error {
+	_, err := c.Remove(ctx, kind, name, force)
+
+	return err
+}
+
+// Remove is Delete, and names what is given up by force, and who keeps the object from going.
+func (c *Client) Remove(ctx context.Context, kind, name string, force bool) (api.Deleted, error) {
 	query := url.Values{}
 	if force {
 		query.Set("force", "true")
 	}
 
-	return c.call(ctx, http.MethodDelete, objectPath("objects", kind, name), query, nil, &json.RawMessage{})
+	var deleted api.Deleted
+
+	err := c.call(ctx, http.MethodDelete, objectPath("objects", kind, name), query, nil, &deleted)
+
+	return deleted, err
 }
 
 // Apply declares the documents of one file. file is what messages name. The outcome of each object is in the answer: one that

@@ -21,7 +21,10 @@ func (a *app) deleteCommand() *cobra.Command {
 		Use:   "delete KIND NAME [--wait] [--force]",
 		Short: "Tear an object down",
 		Long: "Tears an object down. One that a file declares is refused: take it out of the file. --force does it all the same; the\n" +
-			"object stays away until its file changes.",
+			"object stays away until its file changes.\n\n" +
+			"A host or network that VMs use goes when they have gone; until then it can be declared again. With --force, what is on a\n" +
+			"host that can't be reached is given up: it is named, left behind there, and its VMs are placed elsewhere or go. Say so only\n" +
+			"of a host that is gone for good: the gateway can't see whether its guests still run.",
 		Args:              cobra.ExactArgs(2),
 		ValidArgsFunction: a.completeKindName,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -46,8 +49,17 @@ func (a *app) deleteCommand() *cobra.Command {
 				}
 			}
 
-			if err := c.Delete(ctx, kind.Name, args[1], force); err != nil {
+			deleted, err := c.Remove(ctx, kind.Name, args[1], force)
+			if err != nil {
 				return err
+			}
+
+			for _, lost := range deleted.Lost {
+				fmt.Fprintf(a.err, "gateway: %s/%s: given up: %s\n", kind.Name, args[1], lost)
+			}
+
+			if len(deleted.UsedBy) > 0 {
+				fmt.Fprintf(a.err, "gateway: %s/%s: waits until it is no longer used by %s\n", kind.Name, args[1], listed(deleted.UsedBy))
 			}
 
 			if file, ok := strings.CutPrefix(declarer, "file:"); ok {
@@ -80,6 +92,16 @@ func (a *app) deleteCommand() *cobra.Command {
 	timeoutFlag(cmd, &timeout)
 
 	return cmd
+}
+
+// listed names some of many.
+func listed(names []string) string {
+	const most = 10
+	if len(names) <= most {
+		return strings.Join(names, ", ")
+	}
+
+	return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), len(names)-most)
 }
 
 // declarerOf is who declares an object.

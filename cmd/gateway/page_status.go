@@ -170,6 +170,22 @@ func (p *page) standing(d *client.Description) {
 	if d.Deleting {
 		p.section("Deleting")
 		p.item("waits for %s", cmp.Or(strings.Join(d.Finalizers, ", "), "nothing any more"))
+
+		if len(d.UsedBy) > 0 {
+			p.item("used by %s", listed(d.UsedBy))
+		}
+	}
+
+	if len(d.Drain) > 0 {
+		p.section("What a drain does")
+
+		for _, v := range d.Drain {
+			if v.To != "" {
+				p.item("%s moves to %s", v.VM, v.To)
+			} else {
+				p.item("%s stays: %s", v.VM, v.Obstacle)
+			}
+		}
 	}
 
 	if len(d.Conflicts) > 0 {

@@ -248,3 +248,110 @@ func TestResyncOfHosts(t *testing.T) {
 		})
 	}
 }
+
+// place puts a VM on host a, as placement does.
+func (w *world) place(vm, reason, message string) {
+	w.t.Helper()
+
+	p := resources.NewVMPlacement(vm)
+	p.Metadata().Labels().Set(resources.LabelHost, "a")
+	*p.TypedSpec() = resources.VMPlacementSpec{Host: "a", Reason: reason, Message: message}
+	require.NoError(w.t, w.state.Create(w.t.Context(), p))
+}
+
+func TestADrainSaysHowFarItIs(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.place("db", resources.ReasonUnschedulable, "stays on host a, which is being drained: its disks are there")
+		w.place("pinned", resources.ReasonPlaced, "")
+		w.place("web", resources.ReasonMoving, "")
+		w.declare(nothing)
+		require.Nil(t, w.status().Drain)
+
+		w.declare(func(s *resources.HostSpec) { s.Drain = true })
+
+		stays := []resources.VMReason{
+			{VM: "db", Reason: "stays on host a, which is being drained: its disks are there"},
+			{VM: "pinned", Reason: "it is pinned to the host"},
+		}
+		require.Equal(t, &resources.DrainStatus{Left: 3, Stays: stays}, w.status().Drain)
+
+		require.NoError(t, w.state.Destroy(t.Context(), resources.NewVMPlacement("web").Metadata()))
+		w.pass(time.Millisecond)
+		require.Equal(t, &resources.DrainStatus{Left: 2, Stays: stays}, w.status().Drain)
+
+		w.declare(func(s *resources.HostSpec) { s.Drain = false })
+		require.Nil(t, w.status().Drain)
+	})
+}
+
+func TestAHostSaysWhichOfOurDomainsHaveNoPlaceOnIt(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		domain := func(name, gateway string) hypervisor.Domain {
+			return hypervisor.Domain{Name: name, UUID: hypervisor.DomainUUID(gateway, name), Gateway: gateway, VM: name}
+		}
+
+		for _, d := range []hypervisor.Domain{domain("here", "test"), domain("gone", "test"), domain("theirs", "other")} {
+			require.NoError(t, w.sim.Host("a").AddDomain(d))
+		}
+
+		w.place("here", resources.ReasonPlaced, "")
+		w.declare(nothing)
+		w.pass(time.Second)
+
+		gone := domain("gone", "test").UUID
+		require.Equal(t, []string{"gone (" + gone + ", stopped): there is no VM gone"}, w.status().Leftovers)
+
+		require.True(t, w.sim.Host("a").Undefine(gone))
+		w.pass(time.Minute)
+		require.Empty(t, w.status().Leftovers)
+
+		// Without a reason nobody asks for the list again; what is given up by force is one.
+		require.NoError(t, w.sim.Host("a").AddDomain(domain("gone", "test")))
+		w.pass(time.Hour)
+		require.Empty(t, w.status().Leftovers)
+
+		_, err := w.state.UpdateWithConflicts(t.Context(), resources.NewHost("a").Metadata(), func(r resource.Resource) error {
+			resources.SetSurvey(r.Metadata(), "api-1")
+
+			return nil
+		})
+		require.NoError(t, err)
+		w.pass(time.Second)
+		require.Len(t, w.status().Leftovers, 1)
+	})
+}
+
+func TestAHostThatWasGivenUpIsLetGoOfAtOnce(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.declare(nothing)
+
+		ptr := resources.NewHost("a").Metadata()
+		require.NoError(t, w.state.AddFinalizer(t.Context(), ptr, resources.ControllerPlacement))
+
+		_, err := w.state.UpdateWithConflicts(t.Context(), ptr, func(r resource.Resource) error {
+			resources.SetAbandoned(r.Metadata(), "api-1")
+			r.Metadata().SetPhase(resource.PhaseTearingDown)
+
+			return nil
+		})
+		require.NoError(t, err)
+		w.pass(time.Second)
+		require.ErrorIs(t, driverError(w), hypervisor.ErrUnreachable, "nothing is done to it any more")
+		require.False(t, w.status().Connected)
+		require.Equal(t, "the host was given up", w.status().LastError)
+	})
+}
+
+func TestAHostSaysHowLongItWaitsBetweenAttempts(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.sim.Host("a").Kill(false)
+		w.declare(nothing)
+		require.Equal(t, resources.Duration(time.Second), w.status().RetryAfter)
+		w.pass(2 * time.Minute)
+		require.Equal(t, resources.Duration(25*time.Second), w.status().RetryAfter)
+
+		w.sim.Host("a").Revive()
+		w.pass(time.Minute)
+		require.Zero(t, w.status().RetryAfter)
+	})
+}

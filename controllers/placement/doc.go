@@ -20,9 +20,12 @@
 // # Staying and moving
 //
 // A placed VM stays while pin and selector allow its host, whatever else changes. A VM that has to leave (pin, selector,
-// drain) leaves only when there is a host that takes it, and only when it has no disks there: it is claimed on the new
-// host, torn down on the old one, and placed anew when network and vm have let go. Nothing leaves a host that is not
-// connected. A resize that does not fit keeps the placement and its old reservation, with the reason NotEnoughCapacity.
+// drain) leaves only when there is a host that takes it, and only when it has no disks there, or they are files in a
+// directory that both hosts share: it is claimed on the new host, torn down on the old one, and placed anew when network
+// and vm have let go. A drain that is called off leaves where they are those that have not begun to move. Nothing leaves a
+// host that is not connected, but for one that a person gave up by force: its VMs are placed anew as if they had never been
+// there, and those whose volumes were there are not given empty ones. A resize that does not fit keeps the placement and
+// its old reservation, with the reason NotEnoughCapacity.
 //
 // # Never two
 //
@@ -32,5 +35,7 @@
 // A host that has not answered blocks the first placement of every VM when it was connected at any time before (its
 // HostStatus has a generation), with the reason HostUnreachable: bring it back, or take its document away. One that was
 // never connected blocks only while the first attempt is under way: nothing that this store ever placed can be there, and
-// a mistyped URI must not stop everything else. What remains is a lost data directory together with a dead host.
+// a mistyped URI must not stop everything else. A host that was given up is not asked; should it come back, the domains on
+// it of VMs that are elsewhere by now are left as they are, and a VM that leaves its place is found there. What remains is a
+// lost data directory together with a dead host.
 package placement

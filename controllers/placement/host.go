@@ -3,6 +3,8 @@ package placement
 import (
 	"context"
 	"maps"
+	"slices"
+	"strings"
 
 	"github.com/cosi-project/runtime/pkg/controller"
 	"github.com/cosi-project/runtime/pkg/resource"
@@ -25,6 +27,8 @@ type host struct {
 	// failed reports whether an attempt to connect has failed; generation, which connection it is, 0 before the first.
 	failed     bool
 	generation int64
+	// shared are directories that other hosts which name them have too.
+	shared []string
 	// capacity is what may be reserved in all: overcommit is in it.
 	capacity resources.Capacity
 }
@@ -36,7 +40,7 @@ func (h *host) equal(o *host) bool {
 
 	return h.name == o.name && h.uri == o.uri && h.declared == o.declared && h.schedulable == o.schedulable &&
 		h.drain == o.drain && h.abandoned == o.abandoned && h.connected == o.connected && h.failed == o.failed && h.generation == o.generation &&
-		h.capacity == o.capacity && maps.Equal(h.labels, o.labels)
+		h.capacity == o.capacity && slices.Equal(h.shared, o.shared) && maps.Equal(h.labels, o.labels)
 }
 
 // readHost reads a host; nil: there is none.
@@ -49,6 +53,7 @@ func readHost(ctx context.Context, r controller.UncachedReader, name string) (*h
 	h := &host{
 		name: name, uri: declared.TypedSpec().URI, labels: declared.Metadata().Labels().Raw(),
 		declared:    !resources.IsLeaving(declared.Metadata()),
+		shared:      declared.TypedSpec().SharedPaths,
 		abandoned:   resources.IsAbandoned(declared.Metadata()),
 		schedulable: declared.TypedSpec().Schedulable, drain: declared.TypedSpec().Drain,
 	}
@@ -68,6 +73,11 @@ func readHost(ctx context.Context, r controller.UncachedReader, name string) (*h
 	h.capacity = overcommitted(s.Capacity, declared.TypedSpec().Overcommit)
 
 	return h, nil
+}
+
+// shares reports whether a file is in a directory that the host has in common with others.
+func (h *host) shares(file string) bool {
+	return slices.ContainsFunc(h.shared, func(dir string) bool { return strings.HasPrefix(file, dir+"/") })
 }
 
 func hostPointer(name string) resource.Pointer { return resources.NewHost(name).Metadata() }

@@ -107,11 +107,8 @@ func (p *pass) mustLeave(name string) string {
 func (p *pass) canLeave(from string) (to, obstacle string, final bool) {
 	l := p.ledger()
 
-	switch h := l.hosts[from]; {
-	case p.settled:
-		return "", "its disks are there", true
-	case h == nil || !h.connected:
-		return "", "it is not connected, so nothing can be taken away from it", false
+	if obstacle, final := l.fixed(&p.request, from); obstacle != "" {
+		return "", obstacle, final
 	}
 
 	c := l.choose(&p.request, from)
@@ -120,6 +117,26 @@ func (p *pass) canLeave(from string) (to, obstacle string, final bool) {
 	}
 
 	return c.host, "", false
+}
+
+// fixed says what keeps a VM on its host whatever room there is elsewhere; empty: nothing does. final reports that it stays so.
+func (l *ledger) fixed(q *request, from string) (obstacle string, final bool) {
+	h := l.hosts[from]
+
+	switch {
+	case q.settled:
+		return "its disks are there", true
+	case h == nil || !h.connected:
+		return "it is not connected, so nothing can be taken away from it", false
+	}
+
+	for _, file := range q.files {
+		if !h.shares(file) {
+			return "its disk " + file + " is there, in no directory that hosts share", true
+		}
+	}
+
+	return "", false
 }
 
 // giveUp ends the placement on a host that a person gave up, whatever of the VM is there, and has the VM placed anew.

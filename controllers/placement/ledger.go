@@ -73,7 +73,7 @@ func (l *ledger) reset() {
 }
 
 // load rebuilds the index from the state, once.
-func (l *ledger) load(ctx context.Context, r controller.QRuntime) error {
+func (l *ledger) load(ctx context.Context, r controller.UncachedReader) error {
 	if l.loaded {
 		return nil
 	}
@@ -164,7 +164,7 @@ func (l *ledger) refresh(ctx context.Context, r controller.UncachedReader, name 
 
 	if old != nil && now != nil {
 		switch {
-		case old.drain != now.drain || old.abandoned != now.abandoned || !maps.Equal(old.labels, now.labels):
+		case old.drain != now.drain || !slices.Equal(old.shared, now.shared) || old.abandoned != now.abandoned || !maps.Equal(old.labels, now.labels):
 			l.kick(name, false)
 		case old.connected != now.connected:
 			l.kick(name, true)

@@ -14,8 +14,10 @@ type request struct {
 	need   resources.Capacity
 	labels map[string]string
 	rules  resources.Placement
-	// settled reports whether the VM has disks, which are on its host and don't move.
+	// settled reports whether the VM has volumes, which are on its host and don't move.
 	settled bool
+	// files are the paths of its other disks. They are where the directory is that they are in.
+	files []string
 }
 
 // requestOf returns what a VM needs. Disks that are files of somebody else take nothing.
@@ -24,18 +26,24 @@ func requestOf(vm *resources.VMConfig) request {
 	q := request{
 		vm:     vm.Metadata().ID(),
 		need:   resources.Capacity{CPUs: spec.CPUs, Memory: spec.Memory},
-		labels: vm.Metadata().Labels().Raw(), rules: spec.Placement, settled: len(spec.Disks) > 0,
+		labels: vm.Metadata().Labels().Raw(), rules: spec.Placement,
 	}
 
 	for _, d := range spec.Disks {
 		q.need.Disk += d.Size
+
+		if d.Path == "" {
+			q.settled = true
+		} else {
+			q.files = append(q.files, d.Path)
+		}
 	}
 
 	return q
 }
 
 func (q *request) equal(o *request) bool {
-	return q.vm == o.vm && q.need == o.need && q.settled == o.settled && maps.Equal(q.labels, o.labels) &&
+	return q.vm == o.vm && q.need == o.need && q.settled == o.settled && slices.Equal(q.files, o.files) && maps.Equal(q.labels, o.labels) &&
 		q.rules.Host == o.rules.Host && q.rules.Spread == o.rules.Spread && maps.Equal(q.rules.Selector, o.rules.Selector) &&
 		maps.Equal(q.rules.Apart, o.rules.Apart) && maps.Equal(q.rules.Together, o.rules.Together)
 }

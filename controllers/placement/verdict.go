@@ -22,6 +22,7 @@ const (
 	shortDisk
 	tooClose
 	alone
+	unshared
 )
 
 // verdict is whether a host takes a VM. It is made for every host and every VM, so its text is made only when it is shown.
@@ -29,7 +30,7 @@ type verdict struct {
 	obstacle obstacle
 	// free and total are of the resource that is short.
 	free, total int64
-	// other is the VM that is in the way.
+	// other is the VM that is in the way, or the file that is missing.
 	other string
 }
 
@@ -62,6 +63,8 @@ func (v verdict) text(q *request) string {
 		return size(q.need.Disk, "disk")
 	case tooClose:
 		return "has VM " + v.other + ", which it must be apart from"
+	case unshared:
+		return "does not have " + v.other + ", which is in a directory that other hosts share"
 	case alone:
 		return "has no VM with the labels " + text(q.rules.Together)
 	default:
@@ -89,6 +92,12 @@ func (l *ledger) judge(name string, q *request, taken resources.Capacity) verdic
 		return verdict{obstacle: unreachable}
 	}
 
+	for _, file := range q.files {
+		if !h.shares(file) && l.isShared(file) {
+			return verdict{obstacle: unshared, other: file}
+		}
+	}
+
 	if v := l.room(name, q, q.need, taken); v.obstacle != fits {
 		return v
 	}
@@ -104,6 +113,17 @@ func (l *ledger) judge(name string, q *request, taken resources.Capacity) verdic
 	}
 
 	return verdict{}
+}
+
+// isShared reports whether a file is in a directory that any host shares.
+func (l *ledger) isShared(file string) bool {
+	for _, h := range l.hosts {
+		if h.shares(file) {
+			return true
+		}
+	}
+
+	return false
 }
 
 // room reports whether a host has the capacity for grow, which is what of q.need is to be checked.

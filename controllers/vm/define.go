@@ -13,7 +13,7 @@ import (
 )
 
 // volumeName is the name of a disk's volume, unique on a host.
-func volumeName(vm, disk string) string { return vm + "." + disk + ".qcow2" }
+func volumeName(vm, disk string) string { return hypervisor.VolumeName(vm, disk) }
 
 // isVolume reports whether the gateway makes the disk, rather than using a file that is there.
 func isVolume(d *resources.Disk) bool { return d.Path == "" }
