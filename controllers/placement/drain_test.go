@@ -263,16 +263,20 @@ func TestReservationsNeverRace(t *testing.T) {
 			host := string(rune('a' + round%3))
 			chaintest.Edit(g, resources.NewHost(host), func(h *resources.Host) { h.TypedSpec().Drain = !h.TypedSpec().Drain })
 
-			if round%4 == 3 {
-				g.Settle() // most rounds overlap
+			if round%2 == 1 {
+				g.Settle() // every two rounds overlap
 			}
 		}
 
 		g.Settle()
 
+		busiest := 0
+
 		for _, host := range []string{"a", "b", "c"} {
 			require.LessOrEqual(t, most[host], cpus, "host %s", host)
-			require.Greater(t, most[host], cpus/2, "the hosts were not even busy")
+			busiest = max(busiest, most[host])
 		}
+
+		require.GreaterOrEqual(t, busiest, cpus-1, "the hosts were never full")
 	})
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/cosi-project/runtime/pkg/controller"
@@ -169,9 +170,12 @@ func (p *pass) leftBehind() []string {
 			return d.Name == name && isVolume(&d) && d.OnDelete == resources.OnDeleteRemove
 		})
 
-		volume := fmt.Sprintf("volume %s on host %s", volumeName(p.id, name), p.status.Host)
-		if !removed && p.status.Host != "" && !slices.Contains(left, volume) {
-			left = append(left, volume)
+		// One that was left behind with a host that was given up was never made on another.
+		volume := fmt.Sprintf("volume %s on host ", volumeName(p.id, name))
+		elsewhere := slices.ContainsFunc(left, func(l string) bool { return strings.HasPrefix(l, volume) })
+
+		if !removed && !elsewhere {
+			left = append(left, volume+p.status.Host)
 		}
 	}
 

@@ -39,7 +39,7 @@ var mutants = []mutant{
 	{"the last to leave a network does not remove it", "controllers/network/segment.go", "p.remove = s.made", "p.remove = false"},
 	{
 		"a placement is let go of while the domain is there", "controllers/vm/teardown.go",
-		"if gone, err := p.removeDomain(ctx); err != nil || !gone {", "if _, err := p.removeDomain(ctx); err != nil {",
+		"if gone, err := p.leaveHost(ctx); err != nil || !gone {", "if _, err := p.leaveHost(ctx); err != nil {",
 	},
 	{
 		"an entry that a kill took is not made up for", "sources/webhooks/deliver.go",
