@@ -114,7 +114,10 @@ func (o *operations) beside(ctx context.Context, kind *resources.Kind, name stri
 		return err
 	}
 
-	d.Override, err = specOf[resources.OverrideSpec](ctx, o.state, "Override", name)
+	over, err := specOf[resources.OverrideSpec](ctx, o.state, "Override", name)
+	if over != nil {
+		d.Override, _ = config.Redact(over).(*resources.OverrideSpec)
+	}
 
 	return err
 }

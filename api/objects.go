@@ -12,6 +12,7 @@ import (
 	"go.uber.org/zap"
 
 	"gateway/config"
+	"gateway/internal/overrides"
 	"gateway/resources"
 )
 
@@ -40,14 +41,22 @@ func (o *Operations) join(ctx context.Context, kind *resources.Kind, selector *r
 		}
 	}
 
+	labels, err := overrides.Labels(ctx, o.state.List)
+	if err != nil {
+		return nil, err
+	}
+
 	objects := make([]config.Object, 0, len(declared.Items))
 
 	for _, d := range declared.Items {
-		if selector != nil && !selector.Matches(d.Metadata().Labels().Raw()) {
+		counting := labels.Of(d.Metadata())
+		if selector != nil && !selector.Matches(counting) {
 			continue
 		}
 
 		object := config.NewObject(d, statuses[d.Metadata().ID()])
+		object.Metadata.Labels = counting
+
 		if err := o.withApplied(ctx, &object); err != nil {
 			return nil, err
 		}
@@ -83,6 +92,17 @@ func (o *Operations) one(ctx context.Context, kind *resources.Kind, name string)
 	}
 
 	object := config.NewObject(declared, observed)
+
+	if kind.Name == "VM" {
+		over, err := specOf[resources.OverrideSpec](ctx, o.state, "Override", name)
+		if err != nil {
+			return object, err
+		}
+
+		if over != nil {
+			object.Metadata.Labels = over.LabelsOver(object.Metadata.Labels)
+		}
+	}
 
 	err = o.withApplied(ctx, &object)
 

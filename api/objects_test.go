@@ -223,3 +223,26 @@ func TestAFileIsWatchedWithItsDocuments(t *testing.T) {
 	require.NoError(t, err)
 	require.Contains(t, string(last), `"applyError":"broken"`)
 }
+
+func TestOverriddenLabelsAreThoseOfTheObject(t *testing.T) {
+	w := apitest.Start(t)
+	w.VM("web-1", map[string]string{"tier": "web", "tag": "old"})
+	w.VM("web-2", map[string]string{"tier": "web", "tag": "old"})
+
+	o := resources.NewOverride("web-1")
+	o.TypedSpec().Labels = resources.JSON(`{"tag":"new"}`)
+	require.NoError(t, w.State.Create(t.Context(), o))
+
+	list, err := w.Client.List(t.Context(), "vm", "tag=new")
+	require.NoError(t, err)
+	require.Equal(t, []string{"web-1"}, names(list))
+	require.Equal(t, map[string]string{"tier": "web", "tag": "new"}, list.Items[0].Metadata.Labels)
+
+	list, err = w.Client.List(t.Context(), "vm", "tag=old")
+	require.NoError(t, err)
+	require.Equal(t, []string{"web-2"}, names(list))
+
+	object, err := w.Client.Get(t.Context(), "vm", "web-1")
+	require.NoError(t, err)
+	require.Equal(t, "new", object.Metadata.Labels["tag"])
+}

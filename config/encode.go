@@ -2,7 +2,6 @@ package config
 
 import (
 	"bytes"
-	"crypto/sha256"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -82,20 +81,6 @@ func copyOf(m map[string]string) map[string]string {
 	}
 
 	return out
-}
-
-// Redact returns the specification without what must not be shown: the user data of cloud-init, of which only the digest
-// remains. It never changes its argument. Specifications without secrets are returned as they are.
-func Redact(spec any) any {
-	vm, ok := spec.(*resources.VMConfigSpec)
-	if !ok || vm.CloudInit == nil || vm.CloudInit.UserData == "" {
-		return spec
-	}
-
-	shown := vm.DeepCopy()
-	shown.CloudInit.UserData = fmt.Sprintf("%s%x>", resources.RedactedPrefix, sha256.Sum256([]byte(vm.CloudInit.UserData)))
-
-	return &shown
 }
 
 // JSON returns the object as JSON on one line, with characters as they are and not escaped for HTML.

@@ -146,3 +146,27 @@ func TestAnObservedKindIsShownUnderStatus(t *testing.T) {
 	require.Nil(t, object.Spec)
 	require.NotNil(t, object.Status)
 }
+
+func TestUserDataIsRedactedInWhatIsMergedIntoAVM(t *testing.T) {
+	secret := resources.JSON(`{"spec":{"cloudInit":{"userData":"password: secret"},"cpus":12345678901234567890}}`)
+
+	for name, spec := range map[string]any{
+		"an override": &resources.OverrideSpec{Patch: secret},
+		"an action":   &resources.ActionSpec{Body: secret},
+		"a trigger": &resources.TriggerSpec{Do: []resources.TriggerAction{
+			{Patch: &resources.TriggerPatch{Merge: secret}}, {Apply: &resources.TriggerApply{Document: secret}},
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			shown, err := json.Marshal(Redact(spec))
+			require.NoError(t, err)
+			require.NotContains(t, string(shown), "secret")
+			require.Contains(t, string(shown), "redacted sha256:")
+			require.Contains(t, string(shown), "12345678901234567890")
+
+			kept, err := json.Marshal(spec)
+			require.NoError(t, err)
+			require.Contains(t, string(kept), "secret", "the argument is not changed")
+		})
+	}
+}

@@ -29,12 +29,35 @@ func OverrideBase(spec *VMConfigSpec, patch JSON) (JSON, error) {
 		return nil, fmt.Errorf("error reading the patch: %w", err)
 	}
 
-	base, err := json.Marshal(valuesOf(values, fields))
-	if err != nil {
-		return nil, fmt.Errorf("error writing the base of an override: %w", err)
+	return jsonOf(valuesOf(values, fields))
+}
+
+// OverrideLabelsBase is OverrideBase for labels and a merge patch of them.
+func OverrideLabelsBase(labels map[string]string, patch JSON) (JSON, error) {
+	if len(patch) == 0 {
+		return nil, nil
 	}
 
-	return base, nil
+	fields, err := membersOf(patch)
+	if err != nil {
+		return nil, fmt.Errorf("error reading the patch of labels: %w", err)
+	}
+
+	values := make(map[string]any, len(labels))
+	for name, value := range labels {
+		values[name] = value
+	}
+
+	return jsonOf(valuesOf(values, fields))
+}
+
+func jsonOf(members map[string]any) (JSON, error) {
+	encoded, err := json.Marshal(members)
+	if err != nil {
+		return nil, fmt.Errorf("error writing a part of an override: %w", err)
+	}
+
+	return encoded, nil
 }
 
 // membersOf reads a JSON object, its numbers as they are written.

@@ -74,6 +74,8 @@ type OverrideStatus struct {
 	By    string    `json:"by,omitempty" protobuf:"2"`
 	Since time.Time `json:"since,omitzero" protobuf:"3"`
 	Until time.Time `json:"until,omitzero" protobuf:"4"`
+	// Labels are a merge patch of the declared labels; null: the label is taken away.
+	Labels JSON `json:"labels,omitempty" protobuf:"5"`
 }
 
 // DeepCopy implements typed.DeepCopyable.
@@ -83,7 +85,10 @@ func (s VMStatusSpec) DeepCopy() VMStatusSpec {
 	s.RestartRequired = cloneSlice(s.RestartRequired)
 	s.DisksMade = cloneSlice(s.DisksMade)
 	s.LeftBehind = cloneSlice(s.LeftBehind)
-	s.Override = clonePointer(s.Override)
+
+	if s.Override = clonePointer(s.Override); s.Override != nil {
+		s.Override.Labels = cloneSlice(s.Override.Labels)
+	}
 
 	return s
 }

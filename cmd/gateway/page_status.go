@@ -151,11 +151,27 @@ func compact(text []byte) string {
 	return out.String()
 }
 
+// overridden is what an override changes: the patch of the specification, and that of the labels.
+func overridden(o *resources.OverrideSpec) string {
+	var patches []string
+
+	if len(o.Patch) > 0 {
+		patches = append(patches, compact(o.Patch))
+	}
+
+	if len(o.Labels) > 0 {
+		patches = append(patches, "labels "+compact(o.Labels))
+	}
+
+	return strings.Join(patches, ", ")
+}
+
 // standing writes what stands above the document, and what stands in the way.
 func (p *page) standing(d *client.Description) {
-	if o := d.Override; o != nil && len(o.Patch) > 0 {
+	if o := d.Override; o != nil && !o.IsEmpty() {
 		p.section("Override")
-		p.item("%s by %s, %s", compact(o.Patch), o.By, ago(o.Since, time.Now()))
+
+		p.item("%s by %s, %s", overridden(o), o.By, ago(o.Since, time.Now()))
 
 		if !o.Until.IsZero() {
 			p.item("until %s (%s)", o.Until.Local().Format("2006-01-02 15:04:05"), until(o.Until, time.Now()))

@@ -8,6 +8,7 @@ import (
 	"github.com/cosi-project/runtime/pkg/resource"
 	"github.com/cosi-project/runtime/pkg/state"
 
+	"gateway/internal/overrides"
 	"gateway/resources"
 )
 
@@ -68,9 +69,41 @@ func TargetVMs(ctx context.Context, r controller.UncachedReader, target *resourc
 		return nil, fmt.Errorf("error listing the VMs of target %s: %w", target, err)
 	}
 
-	vms := make([]resource.Pointer, 0, len(list.Items))
-	for _, vm := range list.Items {
-		vms = append(vms, VM(vm.Metadata().ID()))
+	return labelled(ctx, r, target, list.Items)
+}
+
+// labelled returns those of the VMs, found by the labels of their documents, that the target names by those that count, and
+// the others whose labels are overridden.
+func labelled(ctx context.Context, r controller.UncachedReader, target *resources.Target, found []resource.Resource) ([]resource.Pointer, error) {
+	labels, err := overrides.Labels(ctx, r.ListUncached)
+	if err != nil {
+		return nil, err
+	}
+
+	vms := make([]resource.Pointer, 0, len(found))
+	known := make(map[resource.ID]bool, len(found))
+
+	for _, vm := range found {
+		known[vm.Metadata().ID()] = true
+
+		if target.Selector.Matches(labels.Of(vm.Metadata())) {
+			vms = append(vms, VM(vm.Metadata().ID()))
+		}
+	}
+
+	for _, name := range labels.Overridden() {
+		if known[name] {
+			continue
+		}
+
+		vm, err := Get[*resources.VMConfig](ctx, r, VM(name))
+		if err != nil {
+			return nil, err
+		}
+
+		if vm != nil && target.Selector.Matches(labels.Of(vm.Metadata())) {
+			vms = append(vms, VM(name))
+		}
 	}
 
 	return vms, nil

@@ -15,6 +15,7 @@ import (
 
 	"gateway/config"
 	"gateway/controllers/chain"
+	"gateway/internal/overrides"
 	"gateway/resources"
 	"gateway/store"
 )
@@ -257,10 +258,15 @@ func targets(ctx context.Context, r controller.UncachedReader, target *resources
 		return nil, fmt.Errorf("error listing the %s of %s: %w", kind.Plural, target, err)
 	}
 
+	labels, err := overrides.Labels(ctx, r.ListUncached)
+	if err != nil {
+		return nil, err
+	}
+
 	return slices.DeleteFunc(list.Items, func(object resource.Resource) bool {
 		md := object.Metadata()
 
-		return !chain.Running(object) || !target.Matches(kind.Name, md.ID(), md.Labels().Raw())
+		return !chain.Running(object) || !target.Matches(kind.Name, md.ID(), labels.Of(md))
 	}), nil
 }
 

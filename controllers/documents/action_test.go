@@ -66,10 +66,12 @@ func TestAPatchOfADocumentsVMIsAnOverride(t *testing.T) {
 		w.act(action("a2", resources.ActionPatch, vmTarget("web"), `{"spec":{"cpus":4}}`))
 		require.JSONEq(t, `{"cpus":4,"power":"stopped","shutdown":{"grace":"5s"}}`, string(w.override("web").TypedSpec().Patch))
 
-		// The document changes elsewhere: it stays. In one of its fields: it ends.
+		// The document changes elsewhere: it stays. In some of its fields: it ends for those, and with the last it is gone.
 		w.scan(map[string]string{"a.yaml": document("web", "cpus: 2, description: x")})
-		require.NotNil(t, w.override("web"))
+		require.JSONEq(t, `{"cpus":4,"power":"stopped","shutdown":{"grace":"5s"}}`, string(w.override("web").TypedSpec().Patch))
 		w.scan(map[string]string{"a.yaml": document("web", "cpus: 3, description: x")})
+		require.JSONEq(t, `{"power":"stopped","shutdown":{"grace":"5s"}}`, string(w.override("web").TypedSpec().Patch))
+		w.scan(map[string]string{"a.yaml": document("web", "cpus: 3, power: paused, shutdown: {grace: 9s}")})
 		require.Nil(t, w.override("web"))
 	})
 }
@@ -97,7 +99,15 @@ func TestActionsThatCannotBeExecutedAreDead(t *testing.T) {
 		action  *resources.Action
 		refusal string
 	}{
-		"a patch of labels of a document":   {action("a", resources.ActionPatch, vmTarget("web"), `{"metadata":{"labels":{}}}`), "metadata is declared by a file"},
+		"a patch of a document's notes":     {action("a", resources.ActionPatch, vmTarget("web"), `{"metadata":{"annotations":{"a":"b"}}}`), "metadata.annotations is declared by a file"},
+		"a patch of a document's name":      {action("a", resources.ActionPatch, vmTarget("web"), `{"metadata":{"name":"b"}}`), "metadata.name is declared by a file"},
+		"a patch of a document's kind":      {action("a", resources.ActionPatch, vmTarget("web"), `{"kind":"Host"}`), "kind is declared by a file"},
+		"a label that is none":              {action("a", resources.ActionPatch, vmTarget("web"), `{"metadata":{"labels":{"tag":"a\u0007b"}}}`), "metadata.labels"},
+		"a label that is a number":          {action("a", resources.ActionPatch, vmTarget("web"), `{"metadata":{"labels":{"tag":7}}}`), "metadata.labels.tag: a text is required"},
+		"labels that are none":              {action("a", resources.ActionPatch, vmTarget("web"), `{"metadata":{"labels":[]}}`), "metadata.labels: a mapping is required"},
+		"a specification that is none":      {action("a", resources.ActionPatch, vmTarget("web"), `{"spec":7}`), "spec: a mapping is required"},
+		"a patch that policy refuses":       {action("a", resources.ActionPatch, vmTarget("web"), `{"spec":{"boot":{"kernel":"/etc/shadow"}}}`), "spec.boot.kernel"},
+		"a patch that shrinks a disk":       {action("a", resources.ActionPatch, vmTarget("web"), `{"spec":{"disks":[{"name":"root","size":"1GiB"}]}}`), "a disk only grows"},
 		"a patch with an unknown field":     {action("a", resources.ActionPatch, vmTarget("web"), `{"spec":{"cpu":1}}`), "cpu"},
 		"a patch out of range":              {action("a", resources.ActionPatch, vmTarget("web"), `{"spec":{"cpus":0}}`), "cpus"},
 		"a patch of a document's host":      {action("a", resources.ActionPatch, &resources.Target{Kind: "Host", Name: "h"}, `{"spec":{"drain":true}}`), "change it there"},
@@ -112,7 +122,7 @@ func TestActionsThatCannotBeExecutedAreDead(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			run(t, func(w *world) {
-				w.scan(map[string]string{"a.yaml": document("web", "cpus: 2") +
+				w.scan(map[string]string{"a.yaml": document("web", "cpus: 2, disks: [{name: root, size: 2GiB}]") +
 					"apiVersion: gateway/v1alpha1\nkind: Host\nmetadata: {name: h}\nspec: {uri: \"sim://h\"}\n"})
 				w.act(tc.action)
 				w.done(tc.action, tc.refusal)

@@ -56,9 +56,10 @@ func run(t *testing.T, test func(w *world)) {
 func (w *world) start() {
 	w.Helper()
 
+	policy := config.Default().Policy
 	w.stop = rig.Run(w.T, w.st,
 		documents.New(documents.Options{
-			Admission: store.NewAdmission(nil, w.journal), Journal: w.journal, Pacer: noPacer{},
+			Admission: store.NewAdmission(&policy, w.journal), Journal: w.journal, Pacer: noPacer{},
 			Deletions: config.Default().Deletions, Registry: prometheus.NewRegistry(),
 		}),
 		retention.New(retention.Options{Pacer: noPacer{}}),

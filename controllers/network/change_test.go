@@ -301,3 +301,29 @@ func TestHangingHostDelaysNoOther(t *testing.T) {
 		require.True(t, config(g, "v").Ready)
 	})
 }
+
+func TestAnOverrideOfInterfacesHasItsNetwork(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := rig(t)
+		lan(g, "lan", 10)
+		g.Create(vm("v", on("lan")))
+		g.Settle()
+
+		o := resources.NewOverride("v")
+		o.TypedSpec().Patch = resources.JSON(`{"interfaces":[{"network":"lan","address":"10.7.0.105"}]}`)
+		g.Create(o)
+		g.Settle()
+		require.Equal(t, "10.7.0.105", config(g, "v").Interfaces[0].Address)
+
+		g.Rebuild()
+		g.Create(vm("w", resources.Interface{Network: "lan", Address: "10.7.0.105"}))
+		g.Settle()
+		require.Equal(t, resources.ReasonAddressInUse, config(g, "w").Reason)
+
+		require.NoError(t, g.State().Destroy(t.Context(), o.Metadata()))
+
+		removeAll(g)
+		g.Pass(10 * time.Minute)
+		requireNothingLeft(g)
+	})
+}

@@ -75,6 +75,7 @@ func (c *Controller) Settings() controller.QSettings {
 			mapped(resources.NamespaceVMs, resources.VMPlacementType),
 			mapped(resources.NamespaceNetworks, resources.NetworkConfigType),
 			mapped(resources.NamespaceEvents, resources.DomainEventType),
+			mapped(resources.NamespaceVMs, resources.OverrideType),
 			mapped(resources.NamespaceVMs, resources.ResyncType),
 		}, chain.EventInputs()...),
 		Outputs: []controller.Output{

@@ -9,6 +9,7 @@ import (
 
 	"github.com/cosi-project/runtime/pkg/controller"
 
+	"gateway/internal/overrides"
 	"gateway/resources"
 )
 
@@ -121,9 +122,14 @@ func (l *ledger) load(ctx context.Context, r controller.QRuntime) error {
 		return fmt.Errorf("error listing the VMs: %w", err)
 	}
 
+	over, err := overrides.All(ctx, r.ListUncached)
+	if err != nil {
+		return err
+	}
+
 	for _, item := range vms.Items {
 		if vm, ok := item.(*resources.VMConfig); ok {
-			l.declare(vm)
+			l.declare(overrides.Effective(vm, over[vm.Metadata().ID()]))
 		}
 	}
 

@@ -20,7 +20,7 @@ const maxBatch = 4096
 // MapInput implements controller.QController.
 func (c *Controller) MapInput(ctx context.Context, _ *zap.Logger, r controller.QRuntime, md controller.ReducedResourceMetadata) ([]resource.Pointer, error) {
 	switch md.Type() {
-	case resources.VMPlacementType:
+	case resources.VMPlacementType, resources.OverrideType:
 		return []resource.Pointer{chain.VM(md.ID())}, nil
 	case resources.DomainEventType:
 		return mapDomain(ctx, r, md)

@@ -12,6 +12,7 @@ import (
 
 	"gateway/controllers/chain"
 	"gateway/hypervisor"
+	"gateway/internal/overrides"
 	"gateway/resources"
 )
 
@@ -23,6 +24,7 @@ type pass struct {
 	id     resource.ID
 	causes []string
 
+	// vm is as it counts: with its override.
 	vm        *resources.VMConfig
 	placement *resources.VMPlacement
 	config    *resources.NetworkConfig
@@ -35,9 +37,17 @@ type pass struct {
 
 // read reads what the pass depends on.
 func (p *pass) read(ctx context.Context) (err error) {
-	if p.vm, err = chain.Get[*resources.VMConfig](ctx, p.r, chain.VM(p.id)); err != nil {
+	declared, err := chain.Get[*resources.VMConfig](ctx, p.r, chain.VM(p.id))
+	if err != nil {
 		return err
 	}
+
+	override, err := chain.Get[*resources.Override](ctx, p.r, resources.NewOverride(p.id).Metadata())
+	if err != nil {
+		return err
+	}
+
+	p.vm = overrides.Effective(declared, override)
 
 	if p.placement, err = chain.Get[*resources.VMPlacement](ctx, p.r, resources.NewVMPlacement(p.id).Metadata()); err != nil {
 		return err

@@ -67,6 +67,7 @@ func (c *Controller) Settings() controller.QSettings {
 			mapped(resources.NamespaceHosts, resources.HostType),
 			mapped(resources.NamespaceHosts, resources.HostStatusType),
 			mapped(resources.NamespaceVMs, resources.VMPlacementType),
+			mapped(resources.NamespaceVMs, resources.OverrideType),
 			mapped(resources.NamespaceVMs, resources.ResyncType),
 		}, chain.EventInputs()...),
 		Outputs:      []controller.Output{{Type: resources.VMPlacementType, Kind: controller.OutputExclusive}},
@@ -93,7 +94,12 @@ func (c *Controller) Reconcile(ctx context.Context, logger *zap.Logger, r contro
 		return err
 	}
 
-	p.vm, p.request = vm, requestOf(vm)
+	effective, err := under(ctx, r, vm)
+	if err != nil {
+		return err
+	}
+
+	p.vm, p.request = vm, requestOf(effective)
 
 	return p.decide(ctx)
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/cosi-project/runtime/pkg/controller"
 	"github.com/cosi-project/runtime/pkg/resource"
 
+	"gateway/internal/overrides"
 	"gateway/resources"
 )
 
@@ -98,11 +99,16 @@ func (l *ledger) load(ctx context.Context, r controller.UncachedReader) error {
 		return fmt.Errorf("error listing the VMs: %w", err)
 	}
 
+	over, err := overrides.All(ctx, r.ListUncached)
+	if err != nil {
+		return err
+	}
+
 	requests := make(map[resource.ID]request, len(configs.Items))
 
 	for _, item := range configs.Items {
 		if vm, ok := item.(*resources.VMConfig); ok {
-			requests[vm.Metadata().ID()] = requestOf(vm)
+			requests[vm.Metadata().ID()] = requestOf(overrides.Effective(vm, over[vm.Metadata().ID()]))
 		}
 	}
 

@@ -19,6 +19,8 @@ func (c *Controller) MapInput(ctx context.Context, _ *zap.Logger, r controller.Q
 		return c.mapHost(ctx, r, md.ID())
 	case resources.VMPlacementType:
 		return c.mapPlacement(ctx, r, md)
+	case resources.OverrideType:
+		return c.mapOverride(ctx, r, md.ID())
 	case resources.ResyncType:
 		return c.mapResync(ctx, r, md)
 	default:
@@ -77,6 +79,32 @@ func (c *Controller) mapPlacement(ctx context.Context, r controller.QRuntime, md
 	}
 
 	return woken, nil
+}
+
+// mapOverride leads to the VM of an override, and to those that wait for what the override gives up: a label is no part of a
+// placement, whose change would wake them.
+func (c *Controller) mapOverride(ctx context.Context, r controller.QRuntime, name string) ([]resource.Pointer, error) {
+	l := &c.ledger
+
+	l.mu.Lock()
+	defer l.mu.Unlock()
+
+	if err := l.load(ctx, r); err != nil {
+		return nil, err
+	}
+
+	vm, err := readVM(ctx, r, name)
+	if err != nil || vm == nil {
+		return nil, err
+	}
+
+	if known := l.vms[name]; known != nil {
+		next := *known
+		next.request = requestOf(vm)
+		l.set(next)
+	}
+
+	return append(l.wake(), chain.VM(name)), nil
 }
 
 func (c *Controller) mapResync(ctx context.Context, r controller.QRuntime, ptr resource.Pointer) ([]resource.Pointer, error) {

@@ -6,6 +6,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/cosi-project/runtime/pkg/state"
 	"github.com/stretchr/testify/require"
 
 	"gateway/controllers/chain/chaintest"
@@ -285,5 +286,57 @@ func TestResize(t *testing.T) {
 		require.Equal(t, resources.ReasonPlaced, p.Reason)
 		require.Equal(t, 6, p.Reserved.CPUs)
 		require.Equal(t, int64(3), p.Revision)
+	})
+}
+
+func TestAnOverrideCountsAsTheDocumentDoes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := rig(t)
+		g.AddHost("a", capacity(8, 64*resources.GiB))
+		g.Create(vm("web", 2, resources.GiB, rules(resources.Placement{Apart: map[string]string{"tag": "new"}})))
+		g.Create(vm("db", 2, resources.GiB))
+		g.Settle()
+		require.Equal(t, "a", where(g, "db").Host)
+
+		ended := func(name string) {
+			if err := g.State().Destroy(t.Context(), resources.NewOverride(name).Metadata()); !state.IsNotFoundError(err) {
+				require.NoError(t, err)
+			}
+		}
+
+		override := func(name, patch, labels string) {
+			ended(name)
+
+			o := resources.NewOverride(name)
+			o.TypedSpec().Patch, o.TypedSpec().Labels = resources.JSON(patch), resources.JSON(labels)
+			g.Create(o)
+			g.Settle()
+		}
+
+		override("web", `{"cpus":6}`, ``)
+		require.Equal(t, 6, where(g, "web").Reserved.CPUs)
+
+		// It is reserved after a restart too.
+		g.Rebuild()
+		g.Create(vm("late", 1, resources.GiB))
+		g.Settle()
+		require.Contains(t, where(g, "late").Message, "0 of 8 CPUs free")
+
+		// When it ends, what waited has room; but not beside a VM whose label is overridden.
+		override("web", `{"cpus":3}`, ``)
+		require.Equal(t, "a", where(g, "late").Host)
+
+		g.Create(vm("shy", 1, resources.GiB, rules(resources.Placement{Apart: map[string]string{"tag": "new"}})))
+		g.Settle()
+		require.Equal(t, "a", where(g, "shy").Host)
+
+		override("late", ``, `{"tag":"new"}`)
+		g.Create(vm("shyer", 1, resources.GiB, rules(resources.Placement{Apart: map[string]string{"tag": "new"}})))
+		g.Settle()
+		require.Contains(t, where(g, "shyer").Message, "has VM late, which it must be apart from")
+
+		ended("late")
+		g.Settle()
+		require.Equal(t, "a", where(g, "shyer").Host)
 	})
 }

@@ -1,10 +1,15 @@
 package placement
 
 import (
+	"context"
 	"maps"
 	"slices"
 	"strings"
 
+	"github.com/cosi-project/runtime/pkg/controller"
+
+	"gateway/controllers/chain"
+	"gateway/internal/overrides"
 	"gateway/resources"
 )
 
@@ -40,6 +45,26 @@ func requestOf(vm *resources.VMConfig) request {
 	}
 
 	return q
+}
+
+// readVM returns a VM as it counts: under its override; nil where there is none.
+func readVM(ctx context.Context, r controller.UncachedReader, name string) (*resources.VMConfig, error) {
+	vm, err := chain.Get[*resources.VMConfig](ctx, r, chain.VM(name))
+	if err != nil || vm == nil {
+		return nil, err
+	}
+
+	return under(ctx, r, vm)
+}
+
+// under returns a VM under its override.
+func under(ctx context.Context, r controller.UncachedReader, vm *resources.VMConfig) (*resources.VMConfig, error) {
+	override, err := chain.Get[*resources.Override](ctx, r, resources.NewOverride(vm.Metadata().ID()).Metadata())
+	if err != nil {
+		return nil, err
+	}
+
+	return overrides.Effective(vm, override), nil
 }
 
 func (q *request) equal(o *request) bool {

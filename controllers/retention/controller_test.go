@@ -161,6 +161,54 @@ func TestAnOverrideEnds(t *testing.T) {
 	}
 }
 
+func TestAnOverrideEndsFieldByField(t *testing.T) {
+	run(t, func(t *testing.T, st state.State) {
+		vm := resources.NewVMConfig("web")
+		vm.Metadata().Labels().Set("tag", "old")
+		require.NoError(t, st.Create(t.Context(), vm))
+
+		o := resources.NewOverride("web")
+		*o.TypedSpec() = resources.OverrideSpec{
+			Patch: resources.JSON(`{"power":"stopped","cpus":8}`), Base: resources.JSON(`{"power":"running","cpus":1}`),
+			Labels: resources.JSON(`{"tag":"new","tier":"web"}`), LabelsBase: resources.JSON(`{"tag":"old","tier":null}`),
+			Until: time.Now().Add(2 * time.Hour),
+		}
+		require.NoError(t, st.Create(t.Context(), o))
+
+		edit := func(change func(vm *resources.VMConfig)) *resources.OverrideSpec {
+			_, err := st.ModifyWithResult(t.Context(), resources.NewVMConfig("web"), func(r resource.Resource) error {
+				change(r.(*resources.VMConfig))
+				resources.SetRevision(r.Metadata(), resources.RevisionOf(r.Metadata())+1)
+
+				return nil
+			})
+			require.NoError(t, err)
+			rig.Settle(t, time.Second)
+
+			if left := rig.Get[*resources.Override](t, st, o.Metadata()); left != nil {
+				return left.TypedSpec()
+			}
+
+			return nil
+		}
+
+		left := edit(func(vm *resources.VMConfig) { vm.Metadata().Labels().Set("tag", "newer") })
+		require.JSONEq(t, `{"tier":"web"}`, string(left.Labels), "the document changed one label")
+		require.JSONEq(t, `{"tier":null}`, string(left.LabelsBase))
+		require.JSONEq(t, `{"power":"stopped","cpus":8}`, string(left.Patch))
+
+		rig.Settle(t, 3*time.Hour)
+		left = edit(func(*resources.VMConfig) {})
+		require.JSONEq(t, `{"cpus":8}`, string(left.Patch), "only a power state ends by time")
+		require.JSONEq(t, `{"tier":"web"}`, string(left.Labels))
+		require.True(t, left.Until.IsZero())
+
+		left = edit(func(vm *resources.VMConfig) { vm.TypedSpec().CPUs = 2 })
+		require.Empty(t, left.Patch)
+		require.Nil(t, edit(func(vm *resources.VMConfig) { vm.Metadata().Labels().Set("tier", "db") }))
+	})
+}
+
 func tearDown(t *testing.T, st state.State) {
 	t.Helper()
 	require.NoError(t, st.AddFinalizer(t.Context(), resources.NewVMConfig("web").Metadata(), "placement"))

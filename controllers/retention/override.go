@@ -23,56 +23,50 @@ func (c *Controller) reconcileOverride(ctx context.Context, logger *zap.Logger, 
 	}
 
 	spec := override.TypedSpec()
+	now := time.Now()
 
-	reason, err := over(spec, vm)
+	rest, err := spec.Rest(vm, now)
 	if err != nil {
 		return fmt.Errorf("error comparing the override of VM/%s with its document: %w", vm.Metadata().ID(), err)
 	}
 
-	if reason == "" {
+	if same(spec, &rest) {
 		if spec.Until.IsZero() {
 			return nil
 		}
 
-		return controller.NewRequeueInterval(time.Until(spec.Until))
+		return controller.NewRequeueInterval(spec.Until.Sub(now))
 	}
 
-	if len(spec.Patch) > 0 {
-		logger.Info("override ended", zap.String("vm", vm.Metadata().ID()), zap.String("by", spec.By), zap.String("reason", reason))
+	reason := "the document changed in its fields"
+	if !spec.Until.IsZero() && !now.Before(spec.Until) {
+		reason = "its time is over"
 	}
 
-	if spec.RestartID == "" {
+	logger.Info("override ended", zap.String("vm", vm.Metadata().ID()), zap.String("by", spec.By), zap.String("reason", reason),
+		zap.Bool("inPart", !rest.IsEmpty()))
+
+	if rest.IsEmpty() && rest.RestartID == "" {
 		return destroy(ctx, r, override)
 	}
 
-	return keepRestart(ctx, r, override)
+	return keepRest(ctx, r, override, rest)
 }
 
-// over returns why the override has ended; empty where it has not.
-func over(spec *resources.OverrideSpec, vm *resources.VMConfig) (string, error) {
-	if !spec.Until.IsZero() && !time.Now().Before(spec.Until) {
-		return "its time is over", nil
-	}
-
-	if len(spec.Base) == 0 || spec.Revision == resources.RevisionOf(vm.Metadata()) {
-		return "", nil
-	}
-
-	base, err := resources.OverrideBase(vm.TypedSpec(), spec.Patch)
-	if err != nil || bytes.Equal(base, spec.Base) {
-		return "", err
-	}
-
-	return "the document changed in its fields", nil
+// same reports whether nothing of the override has ended. One that asks for nothing at all has.
+func same(spec, rest *resources.OverrideSpec) bool {
+	return bytes.Equal(spec.Patch, rest.Patch) && bytes.Equal(spec.Labels, rest.Labels) && spec.Until.Equal(rest.Until)
 }
 
-// keepRestart ends the patch of an override that also asks for a restart, which the vm controller may not have done yet.
-func keepRestart(ctx context.Context, r controller.QRuntime, override *resources.Override) error {
+// keepRest writes what is left of an override, or of one that also asks for a restart, which the vm controller may not have done
+// yet.
+func keepRest(ctx context.Context, r controller.QRuntime, override *resources.Override, rest resources.OverrideSpec) error {
 	err := r.Modify(ctx, resources.NewOverride(override.Metadata().ID()), func(res resource.Resource) error {
 		spec := res.Spec().(*resources.OverrideSpec) //nolint:forcetypeassert // made one line above
 
 		if spec.Since.Equal(override.TypedSpec().Since) { // else it is another one by now
-			spec.Patch, spec.Base, spec.Until = nil, nil, time.Time{}
+			spec.Patch, spec.Base, spec.Until = rest.Patch, rest.Base, rest.Until
+			spec.Labels, spec.LabelsBase = rest.Labels, rest.LabelsBase
 		}
 
 		return nil

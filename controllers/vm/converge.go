@@ -59,7 +59,7 @@ func (p *pass) networkMissing() (reason, message string) {
 	case !n.Ready:
 		return orElse(n.Reason, resources.ReasonPending), n.Message
 	case !p.covers(n.Interfaces):
-		// Bindings of an earlier revision; or the override changes interfaces, which the network controller does not see.
+		// Bindings of an earlier revision, or of before the override.
 		return resources.ReasonWaiting, fmt.Sprintf("the network was made for revision %d of the VM", n.Revision)
 	}
 

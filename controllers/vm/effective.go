@@ -13,7 +13,7 @@ func (p *pass) overridden(field string) bool {
 // overriddenFields are the top-level fields of the override's patch.
 func (p *pass) overriddenFields() (fields []string) {
 	var patch map[string]json.RawMessage
-	if err := json.Unmarshal(p.override.TypedSpec().Patch, &patch); err != nil {
+	if err := json.Unmarshal(p.patch, &patch); err != nil {
 		return nil // it did apply, so this does not happen
 	}
 

@@ -34,8 +34,9 @@ type pass struct {
 	hostStatus *resources.HostStatus
 	current    *resources.VMStatus // nil while there is none
 
-	// spec is the declared one with the override applied.
+	// spec is the declared one with the override applied, of which patch is in force.
 	spec   *resources.VMConfigSpec
+	patch  resources.JSON
 	status resources.VMStatusSpec
 
 	driver hypervisor.Driver

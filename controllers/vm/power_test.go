@@ -336,3 +336,27 @@ func TestCaseV61(t *testing.T) {
 		require.Equal(t, resources.ReasonConverged, w.reason("web", resources.ConditionTrue))
 	})
 }
+
+func TestAnOverrideOfLabelsIsShownAndIsNoPowerState(t *testing.T) {
+	t.Parallel()
+	inWorld(t, func(t *testing.T, w *world) {
+		w.make("web", nil)
+		w.override("web", func(s *resources.OverrideSpec) {
+			s.Labels, s.Patch, s.Until = resources.JSON(`{"tag":"new"}`), resources.JSON(`{"power":"stopped"}`), time.Now().Add(time.Hour)
+		})
+		w.pass(2 * time.Minute)
+
+		status := w.status("web")
+		require.Equal(t, resources.StateStopped, status.State)
+		require.Equal(t, resources.PowerStopped, status.Override.Power)
+		require.JSONEq(t, `{"tag":"new"}`, string(status.Override.Labels))
+
+		// The hour of the power state is over, and nobody has tidied up yet.
+		w.pass(time.Hour)
+
+		status = w.status("web")
+		require.Equal(t, resources.StateRunning, status.State)
+		require.Empty(t, status.Override.Power)
+		require.JSONEq(t, `{"tag":"new"}`, string(status.Override.Labels))
+	})
+}

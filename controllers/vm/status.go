@@ -33,28 +33,32 @@ func (p *pass) beginStatus() {
 
 // applyOverride finds the spec that is in force. An override that does not apply is left out and said so.
 func (p *pass) applyOverride() {
-	p.spec, p.status.Override = p.config.TypedSpec(), nil
+	p.spec, p.patch, p.status.Override = p.config.TypedSpec(), nil, nil
 	p.accept()
 
-	if p.override == nil || !chain.Running(p.override) || len(p.override.TypedSpec().Patch) == 0 {
+	if !chain.Running(p.override) || p.override.TypedSpec().IsEmpty() {
 		return
 	}
 
-	o := p.override.TypedSpec()
-	if !o.Until.IsZero() && !p.now.Before(o.Until) {
+	o, err := p.override.TypedSpec().InForce(p.now)
+	if err == nil && o.IsEmpty() {
 		return // over; retention takes it away
 	}
 
 	merged := p.config.TypedSpec().DeepCopy()
-	if err := config.MergeSpec(&merged, o.Patch); err != nil {
+	if err == nil && len(o.Patch) > 0 {
+		err = config.MergeSpec(&merged, o.Patch)
+	}
+
+	if err != nil {
 		p.condition(resources.ConditionAccepted, resources.ConditionFalse, resources.ReasonInvalid,
 			fmt.Sprintf("the override by %s does not apply: %s", orElse(o.By, "nobody known"), err))
 
 		return
 	}
 
-	p.spec = &merged
-	p.status.Override = &resources.OverrideStatus{By: o.By, Since: o.Since, Until: o.Until}
+	p.spec, p.patch = &merged, o.Patch
+	p.status.Override = &resources.OverrideStatus{By: o.By, Since: o.Since, Until: o.Until, Labels: o.Labels}
 
 	if p.overridden("power") {
 		p.status.Override.Power = merged.Power

@@ -9,6 +9,7 @@ import (
 	"github.com/cosi-project/runtime/pkg/resource"
 	"github.com/cosi-project/runtime/pkg/state"
 
+	"gateway/internal/overrides"
 	"gateway/resources"
 )
 
@@ -63,10 +64,15 @@ func targetNames(ctx context.Context, r controller.UncachedReader, target *resou
 		return nil, fmt.Errorf("error listing the VMs of target %s: %w", target, err)
 	}
 
+	labels, err := overrides.Labels(ctx, r.ListUncached)
+	if err != nil {
+		return nil, err
+	}
+
 	var names []string
 
 	for _, vm := range list.Items {
-		if target.Selector.Matches(vm.Metadata().Labels().Raw()) {
+		if target.Selector.Matches(labels.Of(vm.Metadata())) {
 			names = append(names, vm.Metadata().ID())
 		}
 	}

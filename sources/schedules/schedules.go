@@ -54,6 +54,7 @@ func (s *Source) Inputs() []controller.Input {
 		{Namespace: resources.NamespaceBridge, Type: resources.ScheduleType, Kind: controller.InputWeak},
 		{Namespace: resources.NamespaceVMs, Type: resources.VMConfigType, Kind: controller.InputDestroyReady},
 		{Namespace: resources.NamespaceVMs, Type: resources.VMStatusType, Kind: controller.InputDestroyReady},
+		{Namespace: resources.NamespaceVMs, Type: resources.OverrideType, Kind: controller.InputDestroyReady},
 		{Namespace: resources.NamespaceEvents, Type: resources.CronTickType, Kind: controller.InputDestroyReady},
 	}
 }
