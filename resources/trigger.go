@@ -14,7 +14,7 @@ type Trigger = typed.Resource[TriggerSpec, TriggerExtension]
 // TriggerSpec says what is done on which events.
 type TriggerSpec struct {
 	On   TriggerOn       `json:"on" protobuf:"1"`
-	When string          `json:"when,omitempty" protobuf:"2" doc:"CEL over event; empty: always"`
+	When string          `json:"when,omitempty" protobuf:"2" doc:"CEL over event and the objects that it names; empty: always"`
 	Do   []TriggerAction `json:"do" protobuf:"3"`
 }
 

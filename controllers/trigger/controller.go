@@ -50,10 +50,9 @@ func (c *Controller) Name() string { return resources.ControllerTrigger }
 // Settings implements controller.QController.
 func (c *Controller) Settings() controller.QSettings {
 	settings := controller.QSettings{
-		Inputs: []controller.Input{
-			// Triggers are read for every event; a change of one says nothing about events of the past.
-			{Namespace: resources.NamespaceBridge, Type: resources.TriggerType, Kind: controller.InputQMapped},
-		},
+		// Triggers are read for every event; a change of one says nothing about events of the past.
+		Inputs: append(objectInputs(),
+			controller.Input{Namespace: resources.NamespaceBridge, Type: resources.TriggerType, Kind: controller.InputQMapped}),
 		Outputs:     []controller.Output{{Type: resources.ActionType, Kind: controller.OutputShared}},
 		Concurrency: optional.Some[uint](concurrency),
 	}
@@ -119,6 +118,8 @@ func (c *Controller) look(ctx context.Context, logger *zap.Logger, r controller.
 		return fmt.Errorf("error listing the triggers: %w", err)
 	}
 
+	waiting := false
+
 	for _, item := range list.Items {
 		trigger, ok := item.(*resources.Trigger)
 		if !ok || trigger.Metadata().Phase() != resource.PhaseRunning || !o.concerns(trigger) {
@@ -131,6 +132,19 @@ func (c *Controller) look(ctx context.Context, logger *zap.Logger, r controller.
 			continue
 		}
 
+		if compiled, err := c.programs.of(trigger); err == nil && compiled.objects {
+			ready, err := o.gather(ctx, r)
+			if err != nil {
+				return fmt.Errorf("error reading what event %s names: %w", o.attributes.ID, err)
+			}
+
+			if !ready {
+				waiting = true
+
+				continue
+			}
+		}
+
 		v := c.programs.evaluate(ctx, trigger, o)
 		if ctx.Err() != nil {
 			return fmt.Errorf("error evaluating trigger %q: %w", trigger.Metadata().ID(), ctx.Err())
@@ -139,6 +153,10 @@ func (c *Controller) look(ctx context.Context, logger *zap.Logger, r controller.
 		if err := c.record(ctx, logger, r, trigger, o, v); err != nil {
 			return err
 		}
+	}
+
+	if waiting {
+		return controller.NewRequeueInterval(appliedAgain)
 	}
 
 	return nil

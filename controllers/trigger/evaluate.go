@@ -9,6 +9,7 @@ import (
 	"github.com/cosi-project/runtime/pkg/resource"
 
 	"gateway/resources"
+	"gateway/resources/expression"
 )
 
 // journalSource is the source of a trigger's entries in the journal; their name is the trigger's.
@@ -41,9 +42,12 @@ type Verdict struct {
 	Actions []*resources.Action
 }
 
-// Evaluate lets a trigger look at an event as the controller does. Nothing is written: it is for trying triggers out.
-func Evaluate(ctx context.Context, trigger *resources.Trigger, event resource.Resource) (Verdict, error) {
+// Evaluate lets a trigger look at an event, and the objects that it names, as the controller does. Nothing is written: it is
+// for trying triggers out.
+func Evaluate(ctx context.Context, trigger *resources.Trigger, event resource.Resource, objects []expression.Object) (Verdict, error) {
 	o := observe(event)
+	o.input.Objects, o.gathered = objects, true
+
 	if o.attributes == nil {
 		return Verdict{}, fmt.Errorf("%s %q is not an event", event.Metadata().Type(), event.Metadata().ID())
 	}
@@ -68,6 +72,10 @@ func (p *programs) evaluate(ctx context.Context, trigger *resources.Trigger, o *
 	compiled, err := p.of(trigger)
 	if err != nil {
 		return verdict{reason: ReasonFailed, message: err.Error()}
+	}
+
+	if compiled.objects && o.refusal != "" {
+		return verdict{reason: ReasonFailed, message: fmt.Sprintf("objects: %s (event %s)", o.refusal, o.attributes.ID)}
 	}
 
 	if compiled.when != nil {

@@ -23,6 +23,9 @@ type observation struct {
 	// input is what expressions see, made by load: most events concern no trigger, and decoding is what costs.
 	input  expression.Input
 	loaded bool
+	// gathered reports that the objects are read; refusal is why they can't be looked at all the same.
+	gathered bool
+	refusal  string
 	// message reports that the event is message-like.
 	message bool
 	// key identifies this version of the event; a replay has another one.

@@ -18,6 +18,8 @@ type compiled struct {
 	// when is nil where there is no condition.
 	when  *expression.Program
 	steps []step
+	// objects reports whether one of the expressions looks at objects.
+	objects bool
 }
 
 // step is one thing to do, its templates compiled.
@@ -77,7 +79,7 @@ func compile(spec *resources.TriggerSpec) (*compiled, error) {
 			return nil, fmt.Errorf("error compiling when: %w", err)
 		}
 
-		out.when = when
+		out.when, out.objects = when, when.UsesObjects()
 	}
 
 	for i, do := range spec.Do {
@@ -87,6 +89,7 @@ func compile(spec *resources.TriggerSpec) (*compiled, error) {
 		}
 
 		out.steps = append(out.steps, made)
+		out.objects = out.objects || made.body.UsesObjects() || made.subject.UsesObjects()
 	}
 
 	return out, nil

@@ -28,6 +28,8 @@ type Event struct {
 // Input is what an expression is evaluated over.
 type Input struct {
 	Event Event
+	// Objects are what the event names. They are looked at only by expressions whose UsesObjects is true.
+	Objects []Object
 }
 
 // Data makes the value of `event.data` from a payload: parsed where it is one JSON value, with whole numbers that fit into

@@ -29,6 +29,7 @@ const (
 type Program struct {
 	text    string
 	program cel.Program
+	objects bool
 }
 
 // Error is a fault in the text of an expression.
@@ -56,8 +57,9 @@ func (e *Error) Error() string {
 // environment declares the variables; making it costs milliseconds, so there is one.
 var environment = sync.OnceValues(func() (*cel.Env, error) {
 	return cel.NewEnv(
-		ext.NativeTypes(reflect.TypeFor[Event](), ext.ParseStructTags(true)),
+		ext.NativeTypes(reflect.TypeFor[Event](), reflect.TypeFor[Object](), ext.ParseStructTags(true)),
 		cel.Variable("event", cel.ObjectType("expression.Event")),
+		cel.Variable(variableObjects, cel.ListType(cel.ObjectType("expression.Object"))),
 		cel.ParserRecursionLimit(maxDepth),
 		cel.ParserExpressionSizeLimit(maxLength),
 		cel.CrossTypeNumericComparisons(true),
@@ -108,8 +110,25 @@ func compile(text string) (*Program, *cel.Type, error) {
 		return nil, nil, &Error{Line: 1, Column: 1, Message: err.Error()}
 	}
 
-	return &Program{text: text, program: program}, checked.OutputType(), nil
+	return &Program{text: text, program: program, objects: refersTo(checked, variableObjects)}, checked.OutputType(), nil
 }
+
+// variableObjects is the name of the variable that holds the objects.
+const variableObjects = "objects"
+
+// refersTo reports whether an expression has a variable in it. It is true as well where a macro names its own one so.
+func refersTo(checked *cel.Ast, variable string) bool {
+	for _, reference := range checked.NativeRep().ReferenceMap() {
+		if reference.Name == variable {
+			return true
+		}
+	}
+
+	return false
+}
+
+// UsesObjects reports whether the expression looks at objects, which have to be read for it.
+func (p *Program) UsesObjects() bool { return p.objects }
 
 // String is the text of the expression.
 func (p *Program) String() string { return p.text }
@@ -134,7 +153,7 @@ func (p *Program) eval(ctx context.Context, input Input) (ref.Val, error) {
 	limited, cancel := context.WithTimeout(ctx, evalDeadline)
 	defer cancel()
 
-	result, _, err := p.program.ContextEval(limited, map[string]any{"event": input.Event})
+	result, _, err := p.program.ContextEval(limited, map[string]any{"event": input.Event, variableObjects: input.Objects})
 
 	switch {
 	case err == nil:

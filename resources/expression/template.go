@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 )
@@ -17,9 +18,13 @@ type Template struct {
 	root node
 }
 
+// UsesObjects reports whether one of the expressions looks at objects; none of no template does.
+func (t *Template) UsesObjects() bool { return t != nil && t.root.UsesObjects() }
+
 // node is a part of a template.
 type node interface {
 	eval(ctx context.Context, input Input) (any, error)
+	UsesObjects() bool
 }
 
 type (
@@ -99,8 +104,8 @@ func build(path string, value any) (node, error) {
 	case map[string]any:
 		members := object{}
 
-		for name, member := range v {
-			built, err := build(strings.TrimPrefix(path+"."+name, "."), member)
+		for _, name := range slices.Sorted(maps.Keys(v)) {
+			built, err := build(strings.TrimPrefix(path+"."+name, "."), v[name])
 			if err != nil {
 				return nil, err
 			}
@@ -239,13 +244,34 @@ func stringLength(text string) int {
 	return -1
 }
 
+// UsesObjects implements node.
+func (constant) UsesObjects() bool { return false }
+
+// UsesObjects implements node.
+func (o object) UsesObjects() bool {
+	for _, member := range o {
+		if member.UsesObjects() {
+			return true
+		}
+	}
+
+	return false
+}
+
+// UsesObjects implements node.
+func (a array) UsesObjects() bool { return slices.ContainsFunc(a, node.UsesObjects) }
+
+// UsesObjects implements node.
+func (t text) UsesObjects() bool { return slices.ContainsFunc(t, node.UsesObjects) }
+
 func (c constant) eval(context.Context, Input) (any, error) { return c.value, nil }
 
 func (o object) eval(ctx context.Context, input Input) (any, error) {
 	members := make(map[string]any, len(o))
 
-	for name, member := range o {
-		value, err := member.eval(ctx, input)
+	// In order, so that of several faults it is always the same one that is told.
+	for _, name := range slices.Sorted(maps.Keys(o)) {
+		value, err := o[name].eval(ctx, input)
 		if err != nil {
 			return nil, err
 		}

@@ -1,6 +1,7 @@
 package expression
 
 import (
+	"encoding/json"
 	"fmt"
 	"math"
 	"time"
@@ -32,6 +33,21 @@ func plain(value ref.Val) (any, error) {
 		return plainMap(v)
 	case traits.Lister:
 		return plainList(v)
+	default:
+		return plainStruct(value)
+	}
+}
+
+// plainStruct writes an object, or its metadata, as the command line does with -o json.
+func plainStruct(value ref.Val) (any, error) {
+	switch v := value.Value().(type) {
+	case Object, *Object, ObjectMetadata, *ObjectMetadata: // parts of a value are pointers
+		encoded, err := json.Marshal(v)
+		if err != nil {
+			return nil, fmt.Errorf("error writing a %s as JSON: %w", value.Type().TypeName(), err)
+		}
+
+		return json.RawMessage(encoded), nil
 	default:
 		return nil, fmt.Errorf("a %s can't be written as JSON", value.Type().TypeName())
 	}

@@ -70,11 +70,11 @@ func run(t *testing.T, text string) map[string][]string {
 func TestTheExampleHolds(t *testing.T) {
 	file, triggers, err := cases.Load("../../../config/examples/test/cases.yaml")
 	require.NoError(t, err)
-	require.Len(t, triggers, 1)
+	require.Len(t, triggers, 2)
 
 	results, err := cases.Run(t.Context(), file, triggers)
 	require.NoError(t, err)
-	require.Len(t, results, 4)
+	require.Len(t, results, 5)
 
 	for _, r := range results {
 		require.Empty(t, r.Differences, r.Name)
@@ -154,5 +154,54 @@ func TestFaultsOfAFileOfCasesNameTheirPlace(t *testing.T) {
 
 			require.ErrorContains(t, err, want)
 		})
+	}
+}
+
+func TestCasesGiveTheObjectsThatTheirEventNames(t *testing.T) {
+	dir := t.TempDir()
+	write := func(name, text string) string {
+		path := filepath.Join(dir, name)
+		require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
+
+		return path
+	}
+
+	write("t.yaml", `{apiVersion: gateway/v1alpha1, kind: Trigger, metadata: {name: t}, spec: {on: {source: webhook},
+  when: "objects.exists(o, o.status.state == 'running' && o.metadata.labels.tier == 'web')",
+  do: [{publish: {subject: "seen.${objects[0].metadata.name}"}}]}}`)
+	write("vms.json", `{"items":[{"kind":"VM","metadata":{"name":"a","labels":{"tier":"web"}},"status":{"state":"running"}}]}`)
+	write("vm.json", `{"kind":"VM","metadata":{"name":"b","labels":{"tier":"web"}},"status":{"state":"stopped"}}`)
+
+	path := write("cases.txt", `documents: [t.yaml]
+cases:
+- {name: inline, event: {source: webhook}, expect: {fired: [t], actions: [{publish: {subject: seen.w}}]},
+   objects: [{apiVersion: gateway/v1alpha1, kind: VM, metadata: {name: w, labels: {tier: web}}, status: {state: running}}]}
+- {name: a list, event: {source: webhook}, expect: {fired: [t]}, objects: [{recorded: vm.json}, {recorded: vms.json}]}
+- {name: one, event: {source: webhook}, expect: {fired: []}, objects: [{recorded: vm.json}]}
+- {name: none, event: {source: webhook}, expect: {fired: []}}
+`)
+
+	file, loaded, err := cases.Load(path)
+	require.NoError(t, err)
+
+	results, err := cases.Run(t.Context(), file, loaded)
+	require.NoError(t, err)
+	require.Len(t, results, 4)
+
+	for _, r := range results {
+		require.Empty(t, r.Differences, r.Name)
+	}
+
+	for given, want := range map[string]string{
+		`[{recorded: none.json}]`: "objects[0]: " + filepath.Join(dir, "none.json") + ": no such file or directory",
+		`[{recorded: t.yaml}]`:    "not what `gateway get -o json` writes",
+		`[{kind: VM}]`:            "objects[0]: an object has a kind and a metadata.name",
+		`[7]`:                     "objects[0]: an object, or {recorded: FILE}, is needed",
+	} {
+		file, loaded, err := cases.Load(write("cases.txt", "documents: [t.yaml]\ncases: [{name: x, event: {source: webhook}, objects: "+given+"}]\n"))
+		require.NoError(t, err)
+
+		_, err = cases.Run(t.Context(), file, loaded)
+		require.ErrorContains(t, err, want)
 	}
 }

@@ -23,12 +23,16 @@ type File struct {
 
 // Case is one event and what is expected of it.
 type Case struct {
-	Name   string `json:"name"`
-	Event  Event  `json:"event"`
-	Expect Expect `json:"expect"`
+	Name  string `json:"name"`
+	Event Event  `json:"event"`
+	// Objects are what the event names: each an object as `gateway get -o yaml` writes one, or {recorded: FILE} with such objects
+	// as JSON, one or several under items.
+	Objects []resources.JSON `json:"objects,omitempty"`
+	Expect  Expect           `json:"expect"`
 
-	// line is where it stands.
+	// line is where it stands, dir the directory of its file.
 	line int
+	dir  string
 }
 
 // Event is what a trigger sees of an event.
@@ -75,7 +79,7 @@ func Load(path string) (File, []*resources.Trigger, error) {
 
 	for i := range file.Cases {
 		c := &file.Cases[i]
-		c.line = places[fmt.Sprintf("cases[%d]", i)]
+		c.line, c.dir = places[fmt.Sprintf("cases[%d]", i)], filepath.Dir(path)
 
 		if c.Name == "" {
 			c.Name = fmt.Sprintf("case %d", i+1)

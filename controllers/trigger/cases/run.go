@@ -56,8 +56,13 @@ func (c *Case) run(ctx context.Context, triggers []*resources.Trigger) (Result, 
 		return result, err
 	}
 
+	objects, err := c.objects()
+	if err != nil {
+		return result, err
+	}
+
 	for _, t := range triggers {
-		v, err := trigger.Evaluate(ctx, t, event)
+		v, err := trigger.Evaluate(ctx, t, event, objects)
 		if err != nil {
 			return result, err
 		}
