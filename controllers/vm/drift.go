@@ -2,6 +2,7 @@ package vm
 
 import (
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -23,15 +24,7 @@ func (p *pass) drifted() bool {
 	converged := resources.FindCondition(last.Conditions, resources.ConditionConverged)
 
 	return converged != nil && converged.Status == resources.ConditionTrue && last.ObservedRevision == p.revision() &&
-		sameOverride(last.Override, p.status.Override) && !p.restartWanted()
-}
-
-func sameOverride(a, b *resources.OverrideStatus) bool {
-	if a == nil || b == nil {
-		return a == b
-	}
-
-	return *a == *b
+		reflect.DeepEqual(last.Override, p.status.Override) && !p.restartWanted()
 }
 
 // redefinition says in words what a redefinition changes, with the values of what is a number.
