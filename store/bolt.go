@@ -16,13 +16,15 @@ import (
 	"go.uber.org/zap"
 )
 
-// boltStore is the engine on one file: COSI's state in memory, and a queue of writes that a committer makes durable.
+// boltStore is the engine on files: COSI's state in memory, a queue of writes that a committer makes durable in a log, and a bolt
+// file that follows the log.
 type boltStore struct {
 	st        state.State
 	journal   *journal
 	queue     *queue
 	committer *committer
 	metrics   *storeMetrics
+	log       *writeAhead
 	db        *bbolt.DB
 	dir       *dataDir
 	id        string
@@ -54,24 +56,32 @@ func newBolt(ctx context.Context, dir *dataDir, db *bbolt.DB, id string, o *Opti
 	s := &boltStore{queue: newQueue(), db: db, dir: dir, id: id}
 	s.journal = newJournal(boltJournalLimits(), &boltJournal{queue: s.queue, db: db})
 
-	loaded, err := load(db, s.journal)
+	active, spare, err := recoverLog(dir, db)
 	if err != nil {
-		return nil, fmt.Errorf("error loading %s: %w", dir.file(storeName), err)
+		return nil, fmt.Errorf("error bringing the log into %s: %w", dir.file(storeName), err)
 	}
 
-	if s.metrics, err = newStoreMetrics(o.Registry, s.queue); err != nil {
-		return nil, err
+	loaded, err := load(db, s.journal)
+	if err == nil {
+		s.metrics, err = newStoreMetrics(o.Registry, s.queue)
+	} else {
+		err = fmt.Errorf("error loading %s: %w", dir.file(storeName), err)
 	}
 
-	s.committer = &committer{
-		queue: s.queue, write: s.write, committed: s.committed,
-		logger: o.Logger, seconds: s.metrics.seconds, ended: make(chan struct{}),
+	if err != nil {
+		return nil, errors.Join(err, active.f.Close(), spare.f.Close())
 	}
 
 	if s.st, err = buildState(ctx, s.queue, loaded); err != nil {
 		s.metrics.unregister()
 
-		return nil, err
+		return nil, errors.Join(err, active.f.Close(), spare.f.Close())
+	}
+
+	s.log = newWriteAhead(db, active, spare, o.Logger, s.metrics.checkpoints, s.journal.committed)
+	s.committer = &committer{
+		queue: s.queue, write: s.log.write, committed: func([]op) {},
+		logger: o.Logger, seconds: s.metrics.seconds, ended: make(chan struct{}),
 	}
 
 	go s.committer.run()
@@ -132,65 +142,18 @@ func (s *boltStore) Close() error {
 	return errors.Join(s.stop(), s.dir.close())
 }
 
-// stop writes what is queued and closes the file.
+// stop writes what is queued and closes the files.
 func (s *boltStore) stop() error {
 	s.queue.close()
 	<-s.committer.ended
 	s.metrics.unregister()
 
-	err := s.committer.err
+	err := errors.Join(s.committer.err, s.log.close())
 	if closeErr := s.db.Close(); closeErr != nil {
 		err = errors.Join(err, fmt.Errorf("error closing %s: %w", s.dir.file(storeName), closeErr))
 	}
 
 	return err
-}
-
-// committed tells the journal which of its entries are on the disk.
-func (s *boltStore) committed(batch []op) {
-	var numbers []uint64
-
-	for i := range batch {
-		if batch[i].entry != 0 {
-			numbers = append(numbers, batch[i].entry)
-		}
-	}
-
-	if len(numbers) > 0 {
-		s.journal.committed(numbers)
-	}
-}
-
-// write makes a batch durable in one transaction. Of several writes to one key only the last is made: a storm of events on
-// one object costs one write a batch.
-func (s *boltStore) write(batch []op) (err error) {
-	defer damage(&err)()
-
-	type place struct{ bucket, key string }
-
-	last := make(map[place]int, len(batch))
-	for i := range batch {
-		last[place{string(batch[i].bucket), string(batch[i].key)}] = i
-	}
-
-	return s.db.Update(func(tx *bbolt.Tx) error {
-		// Numbers only rise, so that the pages of the journal are never written into again.
-		tx.Bucket(bucketJournal).FillPercent = 0.95
-		tx.Bucket(bucketKeys).FillPercent = 0.95
-
-		for i := range batch {
-			o := &batch[i]
-			if last[place{string(o.bucket), string(o.key)}] != i {
-				continue
-			}
-
-			if err := o.apply(tx.Bucket(o.bucket)); err != nil {
-				return err
-			}
-		}
-
-		return nil
-	})
 }
 
 func (o *op) apply(b *bbolt.Bucket) error {

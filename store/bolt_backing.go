@@ -80,10 +80,13 @@ func (b *boltJournal) push(ops ...op) error { return b.queue.push(ops...) }
 // grows, and with it the committer.
 const scanChunk = 4096
 
-func (b *boltJournal) scan(ctx context.Context, visit func(number uint64, encoded []byte) (bool, error)) (err error) {
+func (b *boltJournal) scan(ctx context.Context, first uint64, visit func(number uint64, encoded []byte) (bool, error)) (err error) {
 	defer damage(&err)()
 
 	var from []byte // the entry after the next one
+	if first > 0 {
+		from = numberKey(first)
+	}
 
 	for {
 		if err := ctx.Err(); err != nil {

@@ -10,33 +10,20 @@ import (
 	"testing"
 
 	"github.com/cosi-project/runtime/pkg/resource"
-	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
-	"go.uber.org/zap"
 
 	"gateway/resources"
 )
 
-// TestACopyOfTheFileHoldsWhatTheBarrierHadConfirmed copies the file between transactions, at random, as a power loss would
-// leave it, while writers in two namespaces go on.
-func TestACopyOfTheFileHoldsWhatTheBarrierHadConfirmed(t *testing.T) {
+// TestACopyOfTheFilesHoldsWhatTheBarrierHadConfirmed copies the files between records, at random and also in the middle of a
+// checkpoint, as a power loss would leave them, while writers in two namespaces go on.
+func TestACopyOfTheFilesHoldsWhatTheBarrierHadConfirmed(t *testing.T) {
 	const (
 		writers = 8
 		objects = 100
 	)
 
-	dir, err := openDataDir(t.TempDir())
-	require.NoError(t, err)
-
-	t.Cleanup(func() { require.NoError(t, dir.close()) })
-
-	db, id, err := openFile(dir, "", "")
-	require.NoError(t, err)
-
-	s := &boltStore{queue: newQueue(), db: db, dir: dir, id: id}
-	s.journal = newJournal(boltJournalLimits(), &boltJournal{queue: s.queue, db: db})
-	s.st, err = buildState(t.Context(), s.queue, nil)
-	require.NoError(t, err)
+	s := openInternal(t, t.TempDir())
 
 	var (
 		mu        sync.Mutex
@@ -45,25 +32,19 @@ func TestACopyOfTheFileHoldsWhatTheBarrierHadConfirmed(t *testing.T) {
 		parent    = t.TempDir()
 	)
 
-	s.committer = &committer{
-		queue: s.queue, committed: s.committed, logger: zap.NewNop(), ended: make(chan struct{}),
-		seconds: prometheus.NewHistogram(prometheus.HistogramOpts{Name: "seconds"}),
-		write: func(batch []op) error {
-			if rand.IntN(4) == 0 {
-				mu.Lock()
-				before := append([]string(nil), confirmed...)
-				mu.Unlock()
+	s.committer.write = func(batch []op) error {
+		if rand.IntN(4) == 0 {
+			mu.Lock()
+			before := append([]string(nil), confirmed...)
+			mu.Unlock()
 
-				to := filepath.Join(parent, fmt.Sprint(len(copies)))
-				copies[to] = before
-				copyStore(t, dir.path, to, id)
-			}
+			to := filepath.Join(parent, fmt.Sprint(len(copies)))
+			copies[to] = before
+			copyAtCheckpoint(t, s, to, rand.IntN(3))
+		}
 
-			return s.write(batch)
-		},
+		return s.log.write(batch)
 	}
-
-	go s.committer.run()
 
 	var done sync.WaitGroup
 
@@ -85,15 +66,44 @@ func TestACopyOfTheFileHoldsWhatTheBarrierHadConfirmed(t *testing.T) {
 	}
 
 	done.Wait()
-	s.queue.close()
-	<-s.committer.ended
-	require.NoError(t, s.committer.err)
-	require.NoError(t, db.Close())
+	require.NoError(t, s.Close())
 	require.NotEmpty(t, copies)
 
 	for path, names := range copies {
 		requireHolds(t, path, names)
 	}
+}
+
+// openInternal opens a store whose committer's writes can still be replaced: nothing was written to it yet.
+func openInternal(t *testing.T, path string) *boltStore {
+	t.Helper()
+
+	s, err := Open(t.Context(), Options{DataDir: path})
+	require.NoError(t, err)
+
+	b, ok := s.(*boltStore)
+	require.True(t, ok)
+
+	return b
+}
+
+// copyAtCheckpoint copies the files while no checkpoint is under way (0), when one has begun (1), and when one has ended (2).
+func copyAtCheckpoint(t *testing.T, s *boltStore, to string, stage int) {
+	s.log.work.Lock()
+	defer s.log.work.Unlock()
+
+	if stage > 0 {
+		generation, err := s.log.rotate()
+		if err == nil && stage > 1 {
+			err = s.log.transfer(generation)
+		}
+
+		if err != nil {
+			t.Error(err)
+		}
+	}
+
+	copyStore(t, s.dir.path, to)
 }
 
 // writePair writes a VM and its network and waits for the barrier.
@@ -109,19 +119,19 @@ func writePair(ctx context.Context, s *boltStore, name string) error {
 	return s.Barrier(ctx)
 }
 
-// copyStore makes a data directory of a copy of a store file.
-func copyStore(t *testing.T, from, to, id string) {
-	data, err := os.ReadFile(filepath.Join(from, storeName))
-	if err == nil {
-		err = os.Mkdir(to, dirMode)
-	}
+// copyStore makes a data directory of a copy of a store.
+func copyStore(t *testing.T, from, to string) {
+	err := os.Mkdir(to, dirMode)
 
-	if err == nil {
-		err = os.WriteFile(filepath.Join(to, storeName), data, fileMode)
-	}
+	for _, name := range []string{storeName, logNames[0], logNames[1], idName} {
+		var data []byte
+		if err == nil {
+			data, err = os.ReadFile(filepath.Join(from, name))
+		}
 
-	if err == nil {
-		err = os.WriteFile(filepath.Join(to, idName), []byte(id), fileMode)
+		if err == nil {
+			err = os.WriteFile(filepath.Join(to, name), data, fileMode)
+		}
 	}
 
 	if err != nil {

@@ -19,12 +19,13 @@ import (
 )
 
 // formatVersion of the store file. A change that an older gateway would misread raises it.
-const formatVersion = 1
+const formatVersion = 2
 
 // Keys of the meta bucket.
 var (
 	metaVersion = []byte("version")
 	metaID      = []byte("id")
+	metaLog     = []byte("log") // the last generation of the log that is in the file
 )
 
 // mapSize is reserved in the address space at once: until the file has grown to it no writer waits for a reader to end.
@@ -94,10 +95,15 @@ func makeFile(dir *dataDir, stored, configured string) error {
 		return errors.Join(
 			tx.Bucket(bucketMeta).Put(metaVersion, []byte(strconv.Itoa(formatVersion))),
 			tx.Bucket(bucketMeta).Put(metaID, []byte(id)),
+			tx.Bucket(bucketMeta).Put(metaLog, []byte("0")),
 		)
 	})
 
 	if err = errors.Join(err, db.Close()); err == nil {
+		err = makeLogs(dir) // a store that is there has its log
+	}
+
+	if err == nil {
 		err = os.Rename(temporary, path)
 	}
 
@@ -148,6 +154,8 @@ func checkFile(dir *dataDir, db *bbolt.DB, stored, configured string) (id string
 		return "", err
 	}
 
+	old := false
+
 	err = db.View(func(tx *bbolt.Tx) error {
 		if tx.Size() > info.Size() {
 			return fmt.Errorf("%w (%d bytes are missing at its end)", errDamaged, tx.Size()-info.Size())
@@ -168,7 +176,7 @@ func checkFile(dir *dataDir, db *bbolt.DB, stored, configured string) (id string
 			return fmt.Errorf("its format has version %d, and this gateway reads up to %d: start the newer gateway that wrote it", version, formatVersion)
 		}
 
-		id = string(tx.Bucket(bucketMeta).Get(metaID))
+		id, old = string(tx.Bucket(bucketMeta).Get(metaID)), version < formatVersion
 
 		return nil
 	})
@@ -181,7 +189,11 @@ func checkFile(dir *dataDir, db *bbolt.DB, stored, configured string) (id string
 			"or remove %s to go on as %q", id, dir.file(idName), stored, dir.file(idName), id)
 	}
 
-	return dir.chooseID(id, configured)
+	if id, err = dir.chooseID(id, configured); err == nil && old {
+		err = upgrade(dir, db)
+	}
+
+	return id, err
 }
 
 // load reads the whole file once: resources by namespace, and the journal's numbers and keys.

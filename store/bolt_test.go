@@ -187,7 +187,7 @@ func TestAStoreThatCanNotBeReadIsNeverOpenedAsAnEmptyOne(t *testing.T) {
 			"belongs to gateway",
 		},
 		"the format is newer": {
-			func(t *testing.T, dir string) { edit(t, dir, "meta", "version", "2") },
+			func(t *testing.T, dir string) { edit(t, dir, "meta", "version", "3") },
 			"start the newer gateway",
 		},
 		"there are unknown kinds": {
@@ -287,7 +287,8 @@ func TestTheJournalSurvivesARestart(t *testing.T) {
 }
 
 func TestQueriesReachFarBackOnTheDisk(t *testing.T) {
-	s := open(t, t.TempDir())
+	dir := t.TempDir()
+	s := open(t, dir)
 
 	// More than one transaction of a query reads.
 	for i := range 10_000 {
@@ -295,6 +296,8 @@ func TestQueriesReachFarBackOnTheDisk(t *testing.T) {
 	}
 
 	require.NoError(t, s.Barrier(t.Context()))
+	require.NoError(t, s.Close())
+	s = open(t, dir) // what the log had is on the disk now
 
 	entries, err := s.Journal().Query(t.Context(), store.Query{EventID: "e5"})
 	require.NoError(t, err)
@@ -334,7 +337,7 @@ func TestTheStoresMetricsAreRegisteredWhileItIsOpen(t *testing.T) {
 			names = append(names, f.GetName())
 		}
 
-		require.Equal(t, []string{"gateway_store_commit_seconds", "gateway_store_queue_bytes", "gateway_store_queue_length"}, names)
+		require.Equal(t, []string{"gateway_store_checkpoint_seconds", "gateway_store_commit_seconds", "gateway_store_queue_bytes", "gateway_store_queue_length"}, names)
 		require.NoError(t, s.Close())
 	}
 }

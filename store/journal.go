@@ -50,8 +50,9 @@ func memoryJournalLimits() journalLimits {
 type journalDisk interface {
 	// push queues writes, in order. It never waits.
 	push(ops ...op) error
-	// scan calls visit with the encoded entries from the newest to the oldest, until visit returns false.
-	scan(ctx context.Context, visit func(number uint64, encoded []byte) (bool, error)) error
+	// scan calls visit with the encoded entries from the newest to the oldest, until visit returns false. It begins before a number,
+	// unless that is 0.
+	scan(ctx context.Context, before uint64, visit func(number uint64, encoded []byte) (bool, error)) error
 }
 
 // logged is what the journal remembers of an entry in memory.
@@ -79,8 +80,8 @@ type journal struct {
 	sources map[string]*sourceLog
 	bytes   int64
 	keys    *keyIndex
-	// held are entries that are in memory: all of them without a disk, otherwise those that are not yet committed.
-	held map[uint64]*Entry
+	// held are entries that are in memory: all of them without a disk, otherwise those that a scan may not find yet.
+	held heldEntries
 	// changed is closed, and made anew, when an entry is appended.
 	changed chan struct{}
 	swept   time.Time
@@ -94,7 +95,6 @@ func newJournal(limits journalLimits, disk journalDisk) *journal {
 		disk:    disk,
 		sources: map[string]*sourceLog{},
 		keys:    newKeyIndex(limits),
-		held:    map[uint64]*Entry{},
 		changed: make(chan struct{}),
 	}
 }
@@ -130,7 +130,7 @@ func (j *journal) Append(e Entry) error {
 	}
 
 	j.last = e.Number
-	j.held[e.Number] = &e
+	j.held.add(&e)
 	j.note(e.Source, logged{number: e.Number, at: e.Time.UnixNano(), size: int64(len(encoded))})
 
 	old := j.dead
@@ -230,13 +230,9 @@ func (j *journal) Query(ctx context.Context, q Query) ([]Entry, error) {
 	oldest := time.Now().Add(-j.limits.age).UnixNano()
 
 	if j.disk != nil && len(found) < limit {
-		err := j.disk.scan(ctx, func(number uint64, encoded []byte) (bool, error) {
+		err := j.disk.scan(ctx, q.Before, func(number uint64, encoded []byte) (bool, error) {
 			if number <= q.After {
 				return false, nil
-			}
-
-			if q.Before > 0 && number >= q.Before {
-				return true, nil
 			}
 
 			chosen, err := q.matchesEncoded(number, encoded, oldest)
@@ -272,24 +268,24 @@ func (j *journal) queryHeld(q *Query, limit int) []Entry {
 
 	var found []Entry
 
-	for _, e := range j.held {
+	j.held.newest(q.After, q.Before, func(e *Entry) bool {
 		if q.matches(e) && !e.Time.Before(oldest) {
 			found = append(found, *e)
 		}
-	}
 
-	slices.SortFunc(found, func(a, b Entry) int { return int(int64(b.Number) - int64(a.Number)) })
+		return len(found) < limit
+	})
 
-	return found[:min(len(found), limit)]
+	return found
 }
 
-// committed lets go of entries that are on the disk.
+// committed lets go of entries that a scan finds.
 func (j *journal) committed(numbers []uint64) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 
 	for _, n := range numbers {
-		delete(j.held, n)
+		j.held.remove(n)
 	}
 }
 

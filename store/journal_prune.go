@@ -74,7 +74,7 @@ func (j *journal) dropOldest(source string, log *sourceLog) op {
 		delete(j.sources, source)
 	}
 
-	delete(j.held, oldest.number)
+	j.held.remove(oldest.number)
 
 	return op{bucket: bucketJournal, key: numberKey(oldest.number)}
 }

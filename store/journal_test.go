@@ -40,7 +40,7 @@ func (d *mapDisk) push(ops ...op) error {
 	return nil
 }
 
-func (d *mapDisk) scan(context.Context, func(uint64, []byte) (bool, error)) error { return nil }
+func (d *mapDisk) scan(context.Context, uint64, func(uint64, []byte) (bool, error)) error { return nil }
 
 func event(source, name string, i int) Entry {
 	return Entry{Class: ClassEvent, Source: source, Name: name, EventID: fmt.Sprintf("e%d", i), Key: fmt.Sprintf("k%d", i)}
@@ -161,7 +161,7 @@ func TestTheSpaceOfAllEntriesIsBounded(t *testing.T) {
 	}
 
 	require.LessOrEqual(t, j.bytes, limits.bytes)
-	require.Len(t, j.held, 3, "two large ones, and the one of a source that does not use the space")
+	require.Equal(t, 3, j.held.len(), "two large ones, and the one of a source that does not use the space")
 }
 
 func TestWhatIsTooLargeIsCut(t *testing.T) {

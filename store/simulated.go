@@ -189,7 +189,7 @@ type simulatedJournal struct{ store *SimulatedStore }
 
 func (j *simulatedJournal) push(ops ...op) error { return j.store.queue.push(ops...) }
 
-func (j *simulatedJournal) scan(ctx context.Context, visit func(number uint64, encoded []byte) (bool, error)) error {
+func (j *simulatedJournal) scan(ctx context.Context, before uint64, visit func(number uint64, encoded []byte) (bool, error)) error {
 	d := j.store.disk
 
 	d.mu.Lock()
@@ -199,6 +199,10 @@ func (j *simulatedJournal) scan(ctx context.Context, visit func(number uint64, e
 	for _, key := range slices.SortedFunc(maps.Keys(entries), func(a, b string) int { return strings.Compare(b, a) }) {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
+		}
+
+		if before > 0 && numberOf([]byte(key)) >= before {
+			continue
 		}
 
 		if again, err := visit(numberOf([]byte(key)), entries[key]); err != nil || !again {
