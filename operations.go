@@ -17,7 +17,7 @@ import (
 func (g *Gateway) operations() api.SocketOptions {
 	return api.SocketOptions{
 		DataDir: g.cfg.DataDir, Store: g.store, Admission: g.admission, Pacer: g.pacer, Logger: g.logger.Named("api"), Version: g.options.version,
-		Documents: g.cfg.Documents, DrainCheck: g.drainCheck,
+		Documents: g.cfg.Documents, DrainCheck: g.drainCheck, Hypervisors: g.pool,
 		Broker: &broker.Reader{JetStream: g.jetStream, Names: broker.Names{Prefix: g.cfg.NATS.Prefix}},
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/google/uuid"
 
 	"gateway/config"
+	"gateway/hypervisor"
 	"gateway/resources"
 	"gateway/store"
 )
@@ -232,6 +233,8 @@ func ProblemOf(err error) (problem Problem, status int, expected bool) {
 		status = http.StatusBadRequest
 	} else if errors.Is(err, errNotFound) {
 		status = http.StatusNotFound
+	} else if errors.Is(err, hypervisor.ErrUnreachable) {
+		status, problem.Reason = http.StatusServiceUnavailable, resources.ReasonHostUnreachable
 	} else {
 		expected = false
 	}

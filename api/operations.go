@@ -46,6 +46,7 @@ func (o *operations) handler() http.Handler {
 		"POST /v1/release":                 o.release,
 		"POST /v1/sync":                    o.sync,
 		"POST /v1/confirm":                 o.confirm,
+		"POST /v1/import":                  o.importDomains,
 	}
 	maps.Copy(routes, o.bridgeRoutes())
 

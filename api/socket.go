@@ -36,6 +36,8 @@ type SocketOptions struct {
 	DrainCheck func(ctx context.Context, host string) ([]DrainedVM, error)
 	// Broker is what was published; nil: nothing can be known of it.
 	Broker Broker
+	// Hypervisors are asked for domains and consoles.
+	Hypervisors Hypervisors
 }
 
 const (

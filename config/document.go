@@ -34,7 +34,24 @@ type Document struct {
 func Decode(file string, data []byte) ([]Document, error) {
 	roots, errs := parse(file, data)
 
+	if len(errs) == 0 && len(roots) == 1 {
+		if items := itemsOf(roots[0]); items != nil {
+			if roots = items; len(roots) > maxDocuments {
+				return nil, Errors{{File: file, Line: 1, Column: 1, Message: fmt.Sprintf("more than %d documents", maxDocuments)}}
+			}
+		}
+	}
+
 	return decodeAll(file, roots, errs)
+}
+
+// itemsOf returns the documents of a list, as commands print one: {items: […]}; nil: it is none.
+func itemsOf(root *yaml.Node) []*yaml.Node {
+	if root.Kind != yaml.MappingNode || len(root.Content) != 2 || root.Content[0].Value != "items" || root.Content[1].Kind != yaml.SequenceNode {
+		return nil
+	}
+
+	return root.Content[1].Content
 }
 
 // DecodeJSON reads the documents of a JSON value: one object, or an array of them. Rules and errors are those of Decode.

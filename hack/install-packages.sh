@@ -24,6 +24,7 @@ test=(
   ping:iputils-ping
   curl:curl
   openssl:openssl
+  virt-install:virtinst
   /usr/share/OVMF/OVMF_CODE_4M.fd:ovmf
 )
 

@@ -29,7 +29,7 @@ const (
 // Normalised returns the spec as a hypervisor keeps it: defaults written out, memory in whole KiB, MACs in lower case.
 // Specs are compared in this form only. What it returns shares nothing with s.
 func (s DomainSpec) Normalised() DomainSpec {
-	s.Adopt, s.Insist = false, false
+	s.Adopt, s.AdoptFrom, s.Insist = false, "", false
 	s.MaxCPUs = max(s.MaxCPUs, s.CPUs)
 	s.Memory = wholeKiB(s.Memory)
 	s.MaxMemory = max(wholeKiB(s.MaxMemory), s.Memory)
@@ -75,8 +75,8 @@ func (s *DomainSpec) Differences(other *DomainSpec) []string {
 	note(FieldMaxMemory, s.MaxMemory == other.MaxMemory || s.MaxMemory == s.Memory && other.MaxMemory == other.Memory)
 	note(FieldFirmware, s.Firmware == other.Firmware)
 	note(FieldBoot, sameBoot(s.Boot, other.Boot))
-	note(FieldDisks, slices.Equal(s.Disks, other.Disks))
-	note(FieldInterfaces, slices.Equal(s.Interfaces, other.Interfaces))
+	note(FieldDisks, sameDisks(s.Disks, other.Disks))
+	note(FieldInterfaces, sameInterfaces(s.Interfaces, other.Interfaces))
 	note(FieldGraphics, s.Graphics == other.Graphics)
 	note(FieldGuestAgent, s.GuestAgent == other.GuestAgent)
 	note(FieldMark, s.VM == other.VM && s.Revision == other.Revision)
@@ -90,6 +90,12 @@ func sameBoot(a, b *resources.Boot) bool {
 	}
 
 	return *a == *b
+}
+
+// MayTake reports whether a definition with this spec may take over a domain with the mark of another gateway; an empty id
+// is no mark.
+func (s *DomainSpec) MayTake(gateway string) bool {
+	return gateway == "" && s.Adopt || gateway != "" && gateway == s.AdoptFrom
 }
 
 func wholeKiB(size resources.Size) resources.Size {

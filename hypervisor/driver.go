@@ -43,6 +43,8 @@ const (
 type Driver interface {
 	// Info describes the hypervisor.
 	Info(ctx context.Context) (Info, error)
+	// Inspect returns what a document that adopts the domain can say of it, and what it can't.
+	Inspect(ctx context.Context, uuid string) (Inspection, error)
 	// Domains returns all domains, foreign ones too, with their observed state, in one call.
 	Domains(ctx context.Context) ([]Domain, error)
 	// Domain returns one domain by UUID, ErrNotFound where there is none.
@@ -163,8 +165,9 @@ type DomainSpec struct {
 	Graphics    string
 	GuestAgent  bool
 	// OnCrash is what the hypervisor does itself when the guest crashes; the gateway restarts by its own rules.
-	// Adopt allows taking over a domain that carries no mark.
-	Adopt bool
+	// Adopt allows taking over a domain that carries no mark; AdoptFrom, one that carries the mark of the gateway of this id.
+	Adopt     bool
+	AdoptFrom string
 	// Insist brings a running domain to its definition in everything that needs no restart. Otherwise only what is changed by
 	// the call is tried: a guest that does not go along would be asked at every look.
 	Insist bool
@@ -178,6 +181,8 @@ type DomainDisk struct {
 	Format   string
 	ReadOnly bool
 	CDROM    bool
+	// Foreign is set in what was observed: no gateway made the device. It is left alone, unless a spec names its path.
+	Foreign bool
 }
 
 // DomainInterface is one network interface, on a libvirt network or on a bridge.
@@ -185,6 +190,16 @@ type DomainInterface struct {
 	MAC     string
 	Network string
 	Bridge  string
+	// Foreign is set in what was observed: no gateway made the device. It is left alone, unless a spec names its MAC.
+	Foreign bool
+}
+
+// Inspection is a domain as a document can adopt it.
+type Inspection struct {
+	// Domain has in its Spec only the devices that a document can name.
+	Domain
+	// Beyond lists what the definition has besides: it stays as it is when the domain is adopted.
+	Beyond []string
 }
 
 // DefineResult is what DefineDomain did.

@@ -161,6 +161,10 @@ func (g *guarded) Domains(ctx context.Context) ([]Domain, error) {
 	return do(ctx, g, call{name: "Domains", many: true}, g.driver.Domains)
 }
 
+func (g *guarded) Inspect(ctx context.Context, uuid string) (Inspection, error) {
+	return do(ctx, g, read("Inspect"), func(ctx context.Context) (Inspection, error) { return g.driver.Inspect(ctx, uuid) })
+}
+
 func (g *guarded) Domain(ctx context.Context, uuid string) (Domain, error) {
 	return do(ctx, g, read("Domain"), func(ctx context.Context) (Domain, error) { return g.driver.Domain(ctx, uuid) })
 }

@@ -30,6 +30,17 @@ type NetworkSpec struct {
 	Range  []string `json:"range,omitempty" protobuf:"3" doc:"first and last address that is given out; default: all but the first of the subnet"`
 	Domain string   `json:"domain,omitempty" protobuf:"4" doc:"DNS domain of the VMs' names"`
 	Bridge string   `json:"bridge,omitempty" protobuf:"5" doc:"mode bridge: the host's bridge device, at most 15 characters"`
+	// Network is the name of an existing one.
+	Network string `json:"network,omitempty" protobuf:"6" doc:"mode existing: the libvirt network's name, where it is not that of the document"`
+}
+
+// LibvirtNetwork is the name of the network on hypervisors; name is that of the document.
+func (s *NetworkSpec) LibvirtNetwork(name string) string {
+	if s.Mode == NetworkExisting && s.Network != "" {
+		return s.Network
+	}
+
+	return name
 }
 
 // Prefix returns the subnet; the zero Prefix where there is none.
@@ -77,6 +88,14 @@ func (s *NetworkSpec) Bounds() (first, last netip.Addr) {
 
 // Validate implements Validator.
 func (s *NetworkSpec) Validate() (errs FieldErrors) {
+	if s.Network != "" && s.Mode != NetworkExisting {
+		errs.Add("spec.network", "only for mode existing")
+	}
+
+	if len(s.Network) > maxText || strings.ContainsFunc(s.Network, isControl) || strings.ContainsRune(s.Network, '/') {
+		errs.Add("spec.network", "%q is not the name of a network", s.Network)
+	}
+
 	switch s.Mode {
 	case NetworkNAT, NetworkIsolated:
 		s.validateSubnet(&errs)

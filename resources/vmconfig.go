@@ -1,6 +1,9 @@
 package resources
 
 import (
+	"path"
+	"strings"
+
 	"github.com/cosi-project/runtime/pkg/resource/meta"
 	"github.com/cosi-project/runtime/pkg/resource/typed"
 )
@@ -72,6 +75,7 @@ type Disk struct {
 	Image    string `json:"image,omitempty" protobuf:"3" doc:"the Image that it starts from"`
 	Path     string `json:"path,omitempty" protobuf:"4" doc:"an existing file on the host, within policy.paths"`
 	OnDelete string `json:"onDelete" protobuf:"5" default:"keep" enum:"keep,remove"`
+	Format   string `json:"format,omitempty" protobuf:"6" doc:"of the file at path: raw, qcow2, or iso, which is a CD-ROM; default: by its name, .qcow2 and .iso, else raw"`
 }
 
 // Interface is one network interface of a VM.
@@ -106,6 +110,8 @@ type Shutdown struct {
 type Adopt struct {
 	Domain string `json:"domain,omitempty" protobuf:"1" doc:"its name; default the VM's"`
 	UUID   string `json:"uuid,omitempty" protobuf:"2" doc:"its UUID, where the name is not enough"`
+	// Gateway is the id of a gateway that is gone.
+	Gateway string `json:"gateway,omitempty" protobuf:"3" doc:"the id of the gateway whose mark it carries, which must be gone for good"`
 }
 
 // DomainName is the name of the VM's domain on the hypervisor.
@@ -115,6 +121,18 @@ func (s *VMConfigSpec) DomainName(vm string) string {
 	}
 
 	return vm
+}
+
+// FormatOf tells the format of a disk's file by its name, as the hypervisor must not guess it from a guest's data.
+func FormatOf(file string) string {
+	switch strings.ToLower(path.Ext(file)) {
+	case ".qcow2":
+		return "qcow2"
+	case ".iso":
+		return "iso"
+	default:
+		return "raw"
+	}
 }
 
 // DeepCopy implements typed.DeepCopyable.

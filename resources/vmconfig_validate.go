@@ -5,6 +5,7 @@ import (
 	"net/netip"
 	"path"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 )
@@ -24,16 +25,14 @@ const (
 	maxDiskBytes = 64 * TiB
 )
 
+var uuidPattern = regexp.MustCompile(`^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$`)
+
 var macPattern = regexp.MustCompile(`^[0-9a-f]{2}(:[0-9a-f]{2}){5}$`)
 
 // Validate implements Validator.
 func (s *VMConfigSpec) Validate() (errs FieldErrors) {
-	if len(s.Description) > maxText {
-		errs.Add("spec.description", "%d characters, at most %d are allowed", len(s.Description), maxText)
-	}
-
-	if strings.ContainsFunc(s.Description, func(r rune) bool { return isControl(r) && r != '\n' && r != '\t' || r == 0xFFFE || r == 0xFFFF }) {
-		errs.Add("spec.description", "control characters are not allowed")
+	if fault := DescriptionFault(s.Description); fault != "" {
+		errs.Add("spec.description", "%s", fault)
 	}
 
 	s.validateCompute(&errs)
@@ -58,6 +57,10 @@ func (s *VMConfigSpec) Validate() (errs FieldErrors) {
 		}
 	}
 
+	if a := s.Adopt; a != nil && a.UUID != "" && !uuidPattern.MatchString(a.UUID) {
+		errs.Add("spec.adopt.uuid", "%q is not a UUID: write it as virsh domuuid does, in lower case", a.UUID)
+	}
+
 	if c := s.CloudInit; c != nil {
 		validatePath("spec.cloudInit.userDataFile", c.UserDataFile, &errs)
 
@@ -75,6 +78,19 @@ func (s *VMConfigSpec) Validate() (errs FieldErrors) {
 	}
 
 	return errs
+}
+
+// DescriptionFault says what is wrong with the description of a VM; empty: nothing.
+func DescriptionFault(text string) string {
+	if len(text) > maxText {
+		return fmt.Sprintf("%d characters, at most %d are allowed", len(text), maxText)
+	}
+
+	if strings.ContainsFunc(text, func(r rune) bool { return isControl(r) && r != '\n' && r != '\t' || r == 0xFFFE || r == 0xFFFF }) {
+		return "control characters are not allowed"
+	}
+
+	return ""
 }
 
 func (s *VMConfigSpec) validateCompute(errs *FieldErrors) {
@@ -138,6 +154,14 @@ func (s *VMConfigSpec) validateDisks(errs *FieldErrors) {
 			if err := ValidateName(d.Image); err != nil {
 				errs.Add(at+".image", "%s", err)
 			}
+		}
+
+		switch {
+		case d.Format == "":
+		case d.Path == "":
+			errs.Add(at+".format", "only for a disk with a path: volumes are qcow2")
+		case !slices.Contains([]string{"raw", "qcow2", "iso"}, d.Format):
+			errs.Add(at+".format", "%q is not one of raw, qcow2, iso", d.Format)
 		}
 
 		if d.Path != "" && d.OnDelete == OnDeleteRemove {

@@ -102,7 +102,7 @@ func (a *allocation) bind(ctx context.Context, index int, i resources.Interface)
 	case n.doc.spec.Mode == resources.NetworkBridge:
 		b.Bridge = n.doc.spec.Bridge
 	default:
-		b.LibvirtNetwork = i.Network
+		b.LibvirtNetwork = n.doc.spec.LibvirtNetwork(i.Network)
 	}
 
 	b.Address = i.Address // who gives it out is not our business, but the VM's document says it

@@ -85,7 +85,8 @@ func (l *ledger) documentChanged(n *network, old *document) {
 
 	l.kick(n.waiters)
 
-	if old == nil || now == nil || old.spec.Mode != now.spec.Mode || old.spec.Subnet != now.spec.Subnet || old.spec.Bridge != now.spec.Bridge {
+	if old == nil || now == nil || old.spec.Mode != now.spec.Mode || old.spec.Subnet != now.spec.Subnet || old.spec.Bridge != now.spec.Bridge ||
+		old.spec.Network != now.spec.Network {
 		l.kick(n.users)
 	}
 

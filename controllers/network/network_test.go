@@ -84,6 +84,11 @@ func TestOtherModes(t *testing.T) {
 			there:   &hypervisor.Network{Name: "lan", UUID: "8c2b7d0e-0000-4000-8000-000000000001", Active: true},
 			binding: resources.NetworkBinding{Network: "lan", LibvirtNetwork: "lan"},
 		},
+		"an existing network may have another name on the host": {
+			spec:    resources.NetworkSpec{Mode: resources.NetworkExisting, Network: "Office Net"},
+			there:   &hypervisor.Network{Name: "Office Net", UUID: "8c2b7d0e-0000-4000-8000-000000000001", Active: true},
+			binding: resources.NetworkBinding{Network: "lan", LibvirtNetwork: "Office Net"},
+		},
 		"an existing network has to exist": {
 			spec: resources.NetworkSpec{Mode: resources.NetworkExisting}, reason: resources.ReasonNetworkMissing,
 			binding: resources.NetworkBinding{Network: "lan", LibvirtNetwork: "lan"},
@@ -120,7 +125,7 @@ func TestOtherModes(t *testing.T) {
 				removeAll(g)
 				g.Pass(time.Minute)
 				require.Empty(t, g.Left())
-				require.Equal(t, test.there != nil, g.Networks("a")["lan"] != nil)
+				require.Equal(t, test.there != nil, test.there != nil && g.Networks("a")[test.there.Name] != nil)
 			})
 		})
 	}

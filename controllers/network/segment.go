@@ -54,8 +54,8 @@ type plan struct {
 	number, version uint64
 	ensure          *hypervisor.NetworkSpec
 	remove          bool
-	// expect is a network that somebody else made and that has to be there.
-	expect bool
+	// expect is the name of a network that somebody else made and that has to be there; empty: none.
+	expect string
 }
 
 // plan decides what has to be on the host now.
@@ -79,7 +79,9 @@ func (l *ledger) plan(s *segment, gateway string) plan {
 		p.remove = s.made
 	}
 
-	p.expect = len(s.members) > 0 && doc != nil && doc.spec.Mode == resources.NetworkExisting && !p.remove && !ours
+	if len(s.members) > 0 && doc != nil && doc.spec.Mode == resources.NetworkExisting && !p.remove && !ours {
+		p.expect = doc.spec.LibvirtNetwork(s.network)
+	}
 
 	return p
 }
@@ -200,7 +202,7 @@ func (c *Controller) apply(ctx context.Context, logger *zap.Logger, s *segment, 
 
 // execute calls the host, and says what was changed there; empty: nothing.
 func (c *Controller) execute(ctx context.Context, s *segment, todo plan) (what string, err error) {
-	if todo.ensure == nil && !todo.remove && !todo.expect {
+	if todo.ensure == nil && !todo.remove && todo.expect == "" {
 		return "", nil
 	}
 
@@ -227,30 +229,30 @@ func (c *Controller) execute(ctx context.Context, s *segment, todo plan) (what s
 
 		what = "remove network"
 	default:
-		return "", expect(ctx, driver, s)
+		return "", expect(ctx, driver, s.host, todo.expect)
 	}
 
 	return what, nil
 }
 
 // expect checks that a network which somebody else made is there and can be used.
-func expect(ctx context.Context, driver hypervisor.Driver, s *segment) error {
+func expect(ctx context.Context, driver hypervisor.Driver, host, network string) error {
 	all, err := driver.Networks(ctx)
 	if err != nil {
-		return fmt.Errorf("error listing the networks of host %q: %w", s.host, err)
+		return fmt.Errorf("error listing the networks of host %q: %w", host, err)
 	}
 
 	for _, n := range all {
 		switch {
-		case n.Name != s.network:
+		case n.Name != network:
 		case !n.Active:
-			return fmt.Errorf("network %q on host %q is not active: %w", s.network, s.host, errMissing)
+			return fmt.Errorf("network %q on host %q is not active: %w", network, host, errMissing)
 		default:
 			return nil
 		}
 	}
 
-	return fmt.Errorf("host %q has no network %q: %w", s.host, s.network, errMissing)
+	return fmt.Errorf("host %q has no network %q: %w", host, network, errMissing)
 }
 
 // errMissing says that a network which has to exist already does not.

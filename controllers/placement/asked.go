@@ -17,6 +17,9 @@ type asked struct {
 	// astray has the host that has a domain of a VM which is placed elsewhere: it was given up there, and the host came back.
 	// When the VM's placement ends, it is found there.
 	astray map[string]string
+	// theirs has the host of a domain with another gateway's mark, by the VM that the mark names and by UUID: it may be ours
+	// of a data directory that was lost.
+	theirs map[string]string
 	// left has the host on which a VM's domain may still be, since its placement was given up while that host was away.
 	left map[string]string
 
@@ -29,7 +32,7 @@ type asked struct {
 func newAsked() asked {
 	return asked{
 		generations: map[string]int64{}, found: map[string]string{}, bare: map[string]string{}, astray: map[string]string{},
-		left: map[string]string{}, gone: names{},
+		theirs: map[string]string{}, left: map[string]string{}, gone: names{},
 	}
 }
 
@@ -37,7 +40,7 @@ func newAsked() asked {
 func (a *asked) forget(host string) {
 	delete(a.generations, host)
 
-	for _, index := range []map[string]string{a.found, a.bare, a.astray, a.left} {
+	for _, index := range []map[string]string{a.found, a.bare, a.astray, a.theirs, a.left} {
 		for key, h := range index {
 			if h == host {
 				delete(index, key)
@@ -77,7 +80,9 @@ func (l *ledger) answer(gateway, name string, generation int64, domains []hyperv
 			if _, gone := a.gone[d.UUID]; !gone {
 				a.bare[d.UUID] = name
 			}
-		case d.Gateway != gateway || d.VM == "":
+		case d.Gateway != gateway:
+			a.theirs[d.VM], a.theirs[d.UUID] = name, name
+		case d.VM == "":
 		case e == nil || e.host == "":
 			if _, gone := a.gone[d.VM]; !gone {
 				a.found[d.VM] = name
@@ -110,14 +115,21 @@ func (l *ledger) silent(h *host, vm string) bool {
 	}
 }
 
-// where returns the host that has a VM's domain, or the one that has to be asked before.
-func (l *ledger) where(gateway, vm string) (has, silent string) {
+// where returns the host that has a VM's domain, or the one that has to be asked before. adopt is the UUID of a domain that
+// the VM takes over; empty: none, or it is not known.
+func (l *ledger) where(gateway, vm, adopt string) (has, silent string) {
 	if name, ok := l.asked.found[vm]; ok {
 		return name, ""
 	}
 
 	if len(l.asked.bare) > 0 {
 		if name, ok := l.asked.bare[hypervisor.DomainUUID(gateway, vm)]; ok {
+			return name, ""
+		}
+	}
+
+	for _, index := range []map[string]string{l.asked.bare, l.asked.theirs} {
+		if name, ok := index[adopt]; ok && adopt != "" {
 			return name, ""
 		}
 	}

@@ -19,12 +19,15 @@ func (p *pass) place(ctx context.Context) error {
 
 	// Each turn but the last finds that a host is not what it was: there are as many turns as hosts, and one.
 	for range len(l.order) + 1 {
-		found, silent := l.where(p.c.options.GatewayID, p.id)
+		found, silent := l.where(p.c.options.GatewayID, p.id, p.adopts())
 
 		switch {
 		case found != "":
 		case silent != "":
 			return p.block(ctx, silent)
+		case p.isTheirs():
+			// Placed elsewhere the VM would be there twice, should that domain be ours of a data directory that was lost.
+			found = l.asked.theirs[p.id]
 		default:
 			c := l.choose(&p.request, "")
 			if c.host == "" {
@@ -40,6 +43,37 @@ func (p *pass) place(ctx context.Context) error {
 	}
 
 	return controller.NewRequeueInterval(askAgain)
+}
+
+// adopts returns the UUID of the domain that the VM takes over on a host where it may be; empty: none.
+func (p *pass) adopts() string {
+	a := p.vm.TypedSpec().Adopt
+	if a == nil {
+		return ""
+	}
+
+	l := p.ledger()
+	for _, index := range []map[string]string{l.asked.bare, l.asked.theirs} {
+		if name, ok := index[a.UUID]; ok && p.mayBeOn(name) {
+			return a.UUID
+		}
+	}
+
+	return ""
+}
+
+// isTheirs reports whether a host on which the VM may be has a domain of this VM with the mark of another gateway.
+func (p *pass) isTheirs() bool {
+	name, ok := p.ledger().asked.theirs[p.id]
+
+	return ok && p.mayBeOn(name)
+}
+
+// mayBeOn reports whether pin and selector let the VM be on a host.
+func (p *pass) mayBeOn(name string) bool {
+	h := p.ledger().hosts[name]
+
+	return h != nil && h.declared && (p.rules.Host == "" || p.rules.Host == name) && matches(p.rules.Selector, h.labels)
 }
 
 // ask asks the hosts that have not answered yet, all at the same time. What they say is in the ledger afterwards; who does

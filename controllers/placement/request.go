@@ -19,7 +19,8 @@ type request struct {
 	need   resources.Capacity
 	labels map[string]string
 	rules  resources.Placement
-	// settled reports whether the VM has volumes, which are on its host and don't move.
+	// settled reports whether the VM has volumes, or was adopted: they are on its host and don't move, nor
+	// does what of an adopted domain no document says.
 	settled bool
 	// files are the paths of its other disks. They are where the directory is that they are in.
 	files []string
@@ -31,7 +32,7 @@ func requestOf(vm *resources.VMConfig) request {
 	q := request{
 		vm:     vm.Metadata().ID(),
 		need:   resources.Capacity{CPUs: spec.CPUs, Memory: spec.Memory},
-		labels: vm.Metadata().Labels().Raw(), rules: spec.Placement,
+		labels: vm.Metadata().Labels().Raw(), rules: spec.Placement, settled: spec.Adopt != nil,
 	}
 
 	for _, d := range spec.Disks {

@@ -252,6 +252,76 @@ func TestCaseV24(t *testing.T) {
 		})
 	})
 
+	t.Run("an adopted domain keeps its devices and its text, and is left alone from then on", func(t *testing.T) {
+		t.Parallel()
+		inWorld(t, func(t *testing.T, w *world) {
+			rich := foreign
+			rich.Spec.Description = "what somebody wrote"
+			rich.Spec.Disks = []hypervisor.DomainDisk{
+				{Name: "vda", Path: "/images/web.img", Format: "qcow2", Foreign: true}, {Name: "fda", Path: "/images/floppy.img", Format: "raw", Foreign: true},
+			}
+			rich.Spec.Interfaces = []hypervisor.DomainInterface{{MAC: "52:54:00:00:00:09", Foreign: true}}
+			require.NoError(t, w.host().AddDomain(rich))
+			w.declare("web", func(s *resources.VMConfigSpec) {
+				s.Adopt = &resources.Adopt{UUID: rich.UUID}
+				s.Disks = []resources.Disk{{Name: "root", Path: "/images/web.img", Format: "qcow2", OnDelete: resources.OnDeleteKeep}}
+			})
+			w.place("web", "a")
+			w.pass(time.Second)
+
+			for range 10 {
+				w.nudge("web")
+				w.pass(time.Second)
+			}
+
+			require.Equal(t, []string{"redefine"}, w.steps("web"))
+			require.EqualValues(t, 1, w.sim.Calls()["DefineDomain"], "there is nothing to define again")
+
+			adopted, _ := w.host().Domain(rich.UUID)
+			require.Equal(t, "what somebody wrote", adopted.Spec.Description)
+			require.Len(t, adopted.Spec.Disks, 2)
+			require.Len(t, adopted.Spec.Interfaces, 1)
+			require.Empty(t, adopted.RestartRequired)
+		})
+	})
+
+	t.Run("a domain with the mark of another gateway is taken over only from the one that is named", func(t *testing.T) {
+		t.Parallel()
+
+		for named, reason := range map[string]string{"": resources.ReasonNameTaken, "another": resources.ReasonNameTaken, "lost": resources.ReasonConverged} {
+			inWorld(t, func(t *testing.T, w *world) {
+				marked := foreign
+				marked.Gateway, marked.VM = "lost", "web"
+				require.NoError(t, w.host().AddDomain(marked))
+				w.declare("web", func(s *resources.VMConfigSpec) { s.Adopt = &resources.Adopt{UUID: marked.UUID, Gateway: named} })
+				w.place("web", "a")
+				w.pass(time.Second)
+
+				require.Equal(t, reason, resources.FindCondition(w.status("web").Conditions, resources.ConditionConverged).Reason)
+
+				left, ok := w.host().Domain(marked.UUID)
+				require.True(t, ok)
+				require.Equal(t, resources.StateRunning, left.State)
+				require.Equal(t, named == "lost", left.Gateway == gatewayID)
+			})
+		}
+	})
+
+	t.Run("the domain of another VM is never taken over", func(t *testing.T) {
+		t.Parallel()
+		inWorld(t, func(t *testing.T, w *world) {
+			marked := foreign
+			marked.Gateway, marked.VM = gatewayID, "other"
+			require.NoError(t, w.host().AddDomain(marked))
+			w.make("web", func(s *resources.VMConfigSpec) { s.Adopt = &resources.Adopt{UUID: marked.UUID, Gateway: gatewayID} })
+
+			require.Equal(t, resources.ReasonNameTaken, w.reason("web", resources.ConditionFalse))
+
+			left, _ := w.host().Domain(marked.UUID)
+			require.Equal(t, "other", left.VM)
+		})
+	})
+
 	t.Run("what is not there to adopt is not made", func(t *testing.T) {
 		t.Parallel()
 		inWorld(t, func(t *testing.T, w *world) {

@@ -4,9 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"path"
 	"slices"
-	"strings"
 
 	"gateway/hypervisor"
 	"gateway/resources"
@@ -66,7 +64,7 @@ func (p *pass) knownPath(disk string) string {
 	}
 
 	for _, d := range p.domain.Spec.Disks {
-		if d.Name == disk {
+		if d.Name == disk && !d.Foreign {
 			return d.Path
 		}
 	}
@@ -87,7 +85,7 @@ func (p *pass) ensureVolume(ctx context.Context, d *resources.Disk) error {
 			return err
 		}
 
-		volume.Backing, volume.BackingFormat = image.Path, formatOf(image.Path)
+		volume.Backing, volume.BackingFormat = image.Path, resources.FormatOf(image.Path)
 	}
 
 	err := p.act(ctx, "make volume "+volume.Name, func() (changed bool, err error) {
@@ -132,7 +130,7 @@ func (p *pass) define(ctx context.Context) (bool, error) {
 		}
 
 		what = redefinition(&p.domain.Spec, &normal, differences)
-		wanted.Insist = true
+		wanted.Insist = p.isOurs(p.domain) // a domain that is taken over is changed in nothing else
 	}
 
 	created, err := p.defineAs(ctx, what, wanted)
@@ -193,6 +191,15 @@ func (p *pass) domainSpec() hypervisor.DomainSpec {
 		Firmware: s.Firmware, Boot: s.Boot, Graphics: s.Graphics, GuestAgent: s.GuestAgent, Adopt: s.Adopt != nil,
 	}
 
+	if s.Adopt != nil {
+		d.AdoptFrom = s.Adopt.Gateway
+
+		// A text that no document can say stays as it is.
+		if d.Description == "" && p.domain != nil {
+			d.Description = p.domain.Spec.Description
+		}
+	}
+
 	if p.cramped() {
 		p.keepSize(&d)
 	}
@@ -205,7 +212,7 @@ func (p *pass) domainSpec() hypervisor.DomainSpec {
 			continue
 		}
 
-		format := formatOf(disk.Path)
+		format := orElse(disk.Format, resources.FormatOf(disk.Path))
 		d.Disks = append(d.Disks, hypervisor.DomainDisk{
 			Name: disk.Name, Path: disk.Path, Format: format, ReadOnly: format == "iso", CDROM: format == "iso",
 		})
@@ -218,16 +225,4 @@ func (p *pass) domainSpec() hypervisor.DomainSpec {
 	}
 
 	return d
-}
-
-// formatOf tells the format of a file by its name, as the hypervisor must not guess it from a guest's data.
-func formatOf(file string) string {
-	switch strings.ToLower(path.Ext(file)) {
-	case ".qcow2":
-		return "qcow2"
-	case ".iso":
-		return "iso"
-	default:
-		return "raw"
-	}
 }

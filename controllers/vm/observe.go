@@ -154,11 +154,12 @@ func (p *pass) isOurs(d *hypervisor.Domain) bool {
 	return d.Gateway == p.c.options.GatewayID && d.VM == p.id
 }
 
-// mayAdopt reports whether the VM's document takes over this domain, which carries nobody's mark.
+// mayAdopt reports whether the VM's document takes over this domain, which carries nobody's mark, or that of a gateway
+// that the document names.
 func (p *pass) mayAdopt(d *hypervisor.Domain) bool {
 	a := p.spec.Adopt
 
-	return a != nil && d.Gateway == "" && d.Name == p.spec.DomainName(p.id) && (a.UUID == "" || a.UUID == d.UUID)
+	return a != nil && (d.Gateway == "" || d.Gateway == a.Gateway && d.Gateway != p.c.options.GatewayID) && d.Name == p.spec.DomainName(p.id) && (a.UUID == "" || a.UUID == d.UUID)
 }
 
 // look reads the domain again after it was changed.

@@ -17,6 +17,8 @@ import (
 type Harness struct {
 	// Open connects to the host; each call to the same one. The suite closes what it opened.
 	Open func(t *testing.T) hypervisor.Driver
+	// OpenAs connects with another id.
+	OpenAs func(t *testing.T, gateway string) hypervisor.Driver
 	// Gateway is the id that Open connects with.
 	Gateway string
 	// Prepare adds to a spec what domains need on this host, as a kernel or a type of firmware. May be nil.

@@ -61,6 +61,7 @@ func testForeign(t *testing.T, h *Harness) {
 
 	testForeignRunning(t, h)
 	testAdopt(t, h)
+	testInspect(t, h)
 }
 
 func testForeignRunning(t *testing.T, h *Harness) {
@@ -113,6 +114,53 @@ func testAdopt(t *testing.T, h *Harness) {
 		result, err = f.driver.DefineDomain(f.ctx(), spec)
 		require.NoError(t, err)
 		require.Empty(t, result.Changed, "an adopted domain converges at once")
+	})
+}
+
+func testInspect(t *testing.T, h *Harness) {
+	t.Run("are inspected untouched", func(t *testing.T) {
+		f := begin(t, h)
+		id := f.foreign(f.spec().Name)
+		before := f.domain(id)
+
+		seen, err := f.driver.Inspect(f.ctx(), id)
+		require.NoError(t, err)
+		require.Equal(t, before.Name, seen.Name)
+		require.Equal(t, before.Spec.Memory, seen.Spec.Memory)
+		require.Empty(t, seen.Gateway)
+		require.Equal(t, before, f.domain(id))
+
+		_, err = f.driver.Inspect(f.ctx(), hypervisor.DomainUUID(h.Gateway, "nobody"))
+		require.ErrorIs(t, err, hypervisor.ErrNotFound)
+	})
+
+	t.Run("with the mark of another gateway are taken over only from the one that is named", func(t *testing.T) {
+		f := begin(t, h)
+		spec := f.spec()
+		f.define(spec)
+
+		// What was made by this gateway is another's for a driver of another id.
+		other := h.OpenAs(t, "another")
+		t.Cleanup(func() { require.NoError(t, other.Close()) })
+
+		define := func(from string) error {
+			again := spec
+			again.Adopt, again.AdoptFrom = true, from
+			_, err := other.DefineDomain(f.ctx(), again)
+
+			return err
+		}
+
+		require.ErrorIs(t, define(""), hypervisor.ErrForeign)
+		require.ErrorIs(t, define("somebody"), hypervisor.ErrForeign)
+		require.Equal(t, h.Gateway, f.domain(spec.UUID).Gateway)
+
+		require.NoError(t, define(h.Gateway))
+		require.Equal(t, "another", f.domain(spec.UUID).Gateway)
+		require.ErrorIs(t, f.defineError(spec), hypervisor.ErrForeign)
+
+		spec.AdoptFrom = "another" // so that it can be removed
+		require.NoError(t, f.defineError(spec))
 	})
 }
 

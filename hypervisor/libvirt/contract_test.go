@@ -41,17 +41,8 @@ func harness(t *testing.T, uri string, can contract.Capabilities) contract.Harne
 	return contract.Harness{
 		Gateway:      gatewayID,
 		Capabilities: can,
-		Open: func(t *testing.T) hypervisor.Driver {
-			t.Helper()
-
-			ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
-			defer cancel()
-
-			d, err := Open(ctx, uri, gatewayID)
-			require.NoError(t, err)
-
-			return d
-		},
+		Open:         func(t *testing.T) hypervisor.Driver { return openAs(t, uri, gatewayID) },
+		OpenAs:       func(t *testing.T, gateway string) hypervisor.Driver { return openAs(t, uri, gateway) },
 		Behind: contract.Behind{
 			Define:        other.define,
 			Start:         other.on((*libvirt.Domain).Create),
@@ -62,6 +53,19 @@ func harness(t *testing.T, uri string, can contract.Capabilities) contract.Harne
 			RemoveNetwork: other.removeNetwork,
 		},
 	}
+}
+
+// openAs connects with an id.
+func openAs(t *testing.T, uri, gateway string) hypervisor.Driver {
+	t.Helper()
+
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+
+	d, err := Open(ctx, uri, gateway)
+	require.NoError(t, err)
+
+	return d
 }
 
 // other is somebody else who works on the same hypervisor, over a new connection each time.

@@ -26,7 +26,7 @@ func (d *driver) DefineDomain(ctx context.Context, spec hypervisor.DomainSpec) (
 		if err == nil {
 			defer freeDomain(dom)
 
-			return d.redefine(c, dom, &wanted, spec.Adopt, spec.Insist)
+			return d.redefine(c, dom, &wanted, &spec)
 		}
 
 		if !isCode(err, libvirt.ERR_NO_DOMAIN) {
@@ -131,7 +131,7 @@ func define(c *libvirt.Connect, doc *libvirtxml.Domain) error {
 }
 
 // redefine changes what differs in a domain that is ours, or becomes ours by it.
-func (d *driver) redefine(c *libvirt.Connect, dom *libvirt.Domain, wanted *hypervisor.DomainSpec, adopt, insist bool) (hypervisor.DefineResult, error) {
+func (d *driver) redefine(c *libvirt.Connect, dom *libvirt.Domain, wanted, asked *hypervisor.DomainSpec) (hypervisor.DefineResult, error) {
 	var result hypervisor.DefineResult
 
 	doc, mark, err := readDefinition(dom)
@@ -139,8 +139,8 @@ func (d *driver) redefine(c *libvirt.Connect, dom *libvirt.Domain, wanted *hyper
 		return result, err
 	}
 
-	// Taking over is from nobody only: another gateway's mark is never replaced.
-	if mark.Gateway != d.gateway && (mark.Gateway != "" || !adopt) {
+	// Another gateway's mark is replaced only where the spec names that gateway.
+	if mark.Gateway != d.gateway && !asked.MayTake(mark.Gateway) {
 		return result, hypervisor.ErrForeign
 	}
 
@@ -177,7 +177,7 @@ func (d *driver) redefine(c *libvirt.Connect, dom *libvirt.Domain, wanted *hyper
 	}
 
 	if on {
-		err = d.changeLive(dom, wanted, fields, insist, &result)
+		err = d.changeLive(dom, wanted, fields, asked.Insist, &result)
 	}
 
 	return result, err

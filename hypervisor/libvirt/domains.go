@@ -43,6 +43,30 @@ func (d *driver) DomainByName(ctx context.Context, name string) (hypervisor.Doma
 	})
 }
 
+// Inspect implements hypervisor.Driver.
+func (d *driver) Inspect(ctx context.Context, uuid string) (hypervisor.Inspection, error) {
+	return call(ctx, d, request{doing: "inspecting domain", subject: uuid, lane: d.reads}, func(c *libvirt.Connect) (seen hypervisor.Inspection, err error) {
+		dom, err := c.LookupDomainByUUIDString(uuid)
+		if err != nil {
+			return seen, err
+		}
+		defer freeDomain(dom)
+
+		if seen.Domain, err = d.observe(dom, nil); err != nil {
+			return seen, err
+		}
+
+		doc, _, err := readDefinition(dom)
+		if err != nil {
+			return seen, err
+		}
+
+		seen.Spec, seen.Beyond = definition.Inspect(doc.Domain)
+
+		return seen, nil
+	})
+}
+
 // Domains implements hypervisor.Driver. libvirt has no call that returns all definitions: they are read one by one, four at
 // a time. What a list can say of all domains at once is not asked of each.
 func (d *driver) Domains(ctx context.Context) ([]hypervisor.Domain, error) {

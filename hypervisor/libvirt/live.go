@@ -126,12 +126,12 @@ func (d *driver) PlanDomain(ctx context.Context, spec hypervisor.DomainSpec) (hy
 
 		wanted := spec.Normalised()
 
-		return d.plan(dom, &wanted, spec.Adopt)
+		return d.plan(dom, &wanted, &spec)
 	})
 }
 
 // plan is what redefine would do.
-func (d *driver) plan(dom *libvirt.Domain, wanted *hypervisor.DomainSpec, adopt bool) (hypervisor.DomainPlan, error) {
+func (d *driver) plan(dom *libvirt.Domain, wanted, asked *hypervisor.DomainSpec) (hypervisor.DomainPlan, error) {
 	plan := hypervisor.DomainPlan{Exists: true}
 
 	doc, mark, err := readDefinition(dom)
@@ -143,7 +143,7 @@ func (d *driver) plan(dom *libvirt.Domain, wanted *hypervisor.DomainSpec, adopt 
 		return plan, err
 	}
 
-	plan.Foreign = mark.Gateway != d.gateway && (mark.Gateway != "" || !adopt)
+	plan.Foreign = mark.Gateway != d.gateway && !asked.MayTake(mark.Gateway)
 	if doc.Name != wanted.Name {
 		plan.Changed = append(plan.Changed, hypervisor.FieldName)
 	}

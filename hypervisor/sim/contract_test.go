@@ -37,16 +37,19 @@ func harness(t *testing.T, uri string) contract.Harness {
 		require.NoError(t, world.Close())
 	})
 
+	openAs := func(t *testing.T, gateway string) hypervisor.Driver {
+		t.Helper()
+
+		d, err := sim.NewOpener(world)(context.Background(), uri, gateway)
+		require.NoError(t, err)
+
+		return d
+	}
+
 	return contract.Harness{
 		Gateway: "contract",
-		Open: func(t *testing.T) hypervisor.Driver {
-			t.Helper()
-
-			d, err := sim.NewOpener(world)(context.Background(), uri, "contract")
-			require.NoError(t, err)
-
-			return d
-		},
+		Open:    func(t *testing.T) hypervisor.Driver { return openAs(t, "contract") },
+		OpenAs:  openAs,
 		Capabilities: contract.Capabilities{
 			Networks: true, DHCP: true, Volumes: true, Pause: true, Shutdown: true, HotPlug: true, EventsOrdered: true, Patience: 5 * time.Second,
 		},

@@ -65,6 +65,20 @@ func (d *driver) DomainByName(ctx context.Context, name string) (seen hypervisor
 	return seen, err
 }
 
+// Inspect implements hypervisor.Driver.
+func (d *driver) Inspect(ctx context.Context, uuid string) (seen hypervisor.Inspection, err error) {
+	err = d.do(ctx, op{call: "Inspect", doing: "inspecting domain", subject: uuid}, func() error {
+		dom, err := d.find(uuid)
+		if err == nil {
+			seen.Domain = dom.observe()
+		}
+
+		return err
+	})
+
+	return seen, err
+}
+
 // find returns a domain by UUID. The caller holds the host's lock.
 func (d *driver) find(uuid string) (*domain, error) {
 	if dom := d.host.domains[uuid]; dom != nil {
@@ -122,8 +136,7 @@ func (d *driver) define(spec hypervisor.DomainSpec) (hypervisor.DefineResult, er
 		return hypervisor.DefineResult{Created: true}, nil
 	}
 
-	adopted := dom.gateway != d.gateway
-	if adopted && (dom.gateway != "" || !spec.Adopt) {
+	if dom.gateway != d.gateway && !spec.MayTake(dom.gateway) {
 		return none, hypervisor.ErrForeign
 	}
 
@@ -132,7 +145,8 @@ func (d *driver) define(spec hypervisor.DomainSpec) (hypervisor.DefineResult, er
 
 // redefine changes what differs in a domain that is ours, or becomes ours by it.
 func (d *driver) redefine(dom *domain, wanted *hypervisor.DomainSpec, insist bool) (hypervisor.DefineResult, error) {
-	changed := dom.spec.Differences(wanted)
+	changed := wanted.Differences(dom.spec)
+	wanted.KeepForeign(dom.spec)
 
 	if dom.gateway != d.gateway && !slices.Contains(changed, hypervisor.FieldMark) {
 		changed = append(changed, hypervisor.FieldMark)

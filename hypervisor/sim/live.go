@@ -24,6 +24,7 @@ func (h *Host) deaf(d *domain) bool {
 // caller insists, of all.
 func (h *Host) changeLive(d *domain, fields []string, insist bool, result *hypervisor.DefineResult) {
 	live := d.live.Normalised()
+	live.Claim(d.spec)
 	live.Name, live.Description = d.spec.Name, d.spec.Description
 	live.VM, live.Revision = d.spec.VM, d.spec.Revision
 
@@ -131,14 +132,19 @@ func (d *driver) PlanDomain(ctx context.Context, spec hypervisor.DomainSpec) (pl
 		}
 
 		wanted := spec.Normalised()
+		changed := wanted.Differences(dom.spec)
+		wanted.KeepForeign(dom.spec)
+
 		plan = hypervisor.DomainPlan{
 			Exists: true, On: dom.live != nil, Observed: dom.observe(),
-			Foreign: dom.gateway != d.gateway && (dom.gateway != "" || !spec.Adopt),
-			Changed: slices.DeleteFunc(dom.spec.Differences(&wanted), func(f string) bool { return f == hypervisor.FieldMark }),
+			Foreign: dom.gateway != d.gateway && !spec.MayTake(dom.gateway),
+			Changed: slices.DeleteFunc(changed, func(f string) bool { return f == hypervisor.FieldMark }),
 		}
 
 		if plan.On {
-			plan.Changes = hypervisor.LiveChanges(dom.live, &wanted, hotPlug)
+			live := dom.live.Normalised()
+			live.Claim(&wanted)
+			plan.Changes = hypervisor.LiveChanges(&live, &wanted, hotPlug)
 		}
 
 		return nil

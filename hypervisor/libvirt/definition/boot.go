@@ -36,7 +36,7 @@ func setFirmware(doc *libvirtxml.Domain, spec *hypervisor.DomainSpec, _ Host) {
 }
 
 func bootOf(doc *libvirtxml.Domain) *resources.Boot {
-	if doc.OS.Kernel == "" && doc.OS.Initrd == "" && doc.OS.Cmdline == "" {
+	if doc.OS.Kernel == "" { // without one the others are of no effect
 		return nil
 	}
 

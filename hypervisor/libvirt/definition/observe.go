@@ -24,10 +24,12 @@ func Observe(doc *libvirtxml.Domain) hypervisor.DomainSpec {
 	spec.Memory, spec.MaxMemory = memoryOf(doc)
 
 	for _, d := range disksOf(doc) {
+		d.Foreign = !d.ours
 		spec.Disks = append(spec.Disks, d.DomainDisk)
 	}
 
 	for _, n := range interfacesOf(doc) {
+		n.Foreign = !n.ours
 		spec.Interfaces = append(spec.Interfaces, n.DomainInterface)
 	}
 
