@@ -17,7 +17,7 @@ import (
 type Harness struct {
 	// Open connects to the host; each call to the same one. The suite closes what it opened.
 	Open func(t *testing.T) hypervisor.Driver
-	// OpenAs connects with another id.
+	// OpenAs connects with another id. May be nil.
 	OpenAs func(t *testing.T, gateway string) hypervisor.Driver
 	// Gateway is the id that Open connects with.
 	Gateway string

@@ -135,6 +135,8 @@ func testInspect(t *testing.T, h *Harness) {
 	})
 
 	t.Run("with the mark of another gateway are taken over only from the one that is named", func(t *testing.T) {
+		need(t, h.OpenAs != nil, "another id")
+
 		f := begin(t, h)
 		spec := f.spec()
 		f.define(spec)
