@@ -48,6 +48,9 @@ func TestAWebhookChecksItself(t *testing.T) {
 		"hmac": {func(s *resources.WebhookSpec) {
 			s.Auth = resources.WebhookAuth{HMAC: &resources.HMACAuth{Header: "a b", Algorithm: "md5", Encoding: "hex", TimestampHeader: ":", SecretFiles: files}}
 		}, []string{"spec.auth.hmac.algorithm", "spec.auth.hmac.header", "spec.auth.hmac.timestampHeader"}},
+		"what is signed": {func(s *resources.WebhookSpec) {
+			s.Auth = resources.WebhookAuth{HMAC: &resources.HMACAuth{Header: "X-S", Algorithm: "sha256", Encoding: "hex", SignedText: "{bdy}", SecretFiles: files}}
+		}, []string{"spec.auth.hmac.signedText"}},
 		"peers": {func(s *resources.WebhookSpec) { s.Allow = []string{"10.0.0.0/8", "::1", "10.0.0.1/8", "x"} },
 			[]string{"spec.allow[2]", "spec.allow[3]"}},
 		"a window": {func(s *resources.WebhookSpec) { s.ReplayWindow = 0 }, []string{"spec.replayWindow"}},

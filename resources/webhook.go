@@ -66,8 +66,9 @@ type HMACAuth struct {
 	Algorithm       string   `json:"algorithm" protobuf:"2" default:"sha256" enum:"sha1,sha256,sha512"`
 	Encoding        string   `json:"encoding" protobuf:"3" default:"hex" enum:"hex,base64"`
 	Prefix          string   `json:"prefix,omitempty" protobuf:"4" doc:"before each signature, as sha256= or v1="`
-	TimestampHeader string   `json:"timestampHeader,omitempty" protobuf:"5" doc:"header with the Unix time that is signed before the body: TIME.BODY; equal to header: the t= part of it, as Stripe sends"`
+	TimestampHeader string   `json:"timestampHeader,omitempty" protobuf:"5" doc:"header with the Unix time that is signed; equal to header: the t= or ts= part of it, as Stripe and Paddle send"`
 	SecretFiles     []string `json:"secretFiles" protobuf:"6" doc:"absolute paths, within policy.secretPaths"`
+	SignedText      string   `json:"signedText,omitempty" protobuf:"7" doc:"what is signed, of {timestamp}, {body} and {header.NAME}; default {body}, with timestampHeader {timestamp}.{body}"`
 }
 
 // WebhookLimits bound what one route may cost.

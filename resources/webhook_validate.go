@@ -134,6 +134,10 @@ func (a *WebhookAuth) validate(errs *FieldErrors) {
 			validateHeader("spec.auth.hmac.timestampHeader", a.HMAC.TimestampHeader, errs)
 		}
 
+		if _, err := a.HMAC.SignedParts(); err != nil {
+			errs.Add("spec.auth.hmac.signedText", "%s", err)
+		}
+
 		validateFiles("spec.auth.hmac.secretFiles", a.HMAC.SecretFiles, errs)
 	}
 }

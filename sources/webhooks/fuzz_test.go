@@ -76,11 +76,14 @@ func FuzzSignatures(f *testing.F) {
 		{Header: "X-Sig", Algorithm: "sha1", Encoding: "base64"},
 		{Header: "X-Sig", Algorithm: "sha512", Encoding: "hex", Prefix: "v1=", TimestampHeader: "X-Sig"},
 		{Header: "X-Sig", Algorithm: "sha256", Encoding: "base64", TimestampHeader: "X-Time"},
+		{Header: "X-Sig", Algorithm: "sha256", Encoding: "hex", TimestampHeader: "X-Sig", SignedText: "v0:{timestamp}:{header.X-Time}:{body}"},
 	}
 
 	f.Fuzz(func(t *testing.T, header, standardHeader, stamp string) {
 		for _, rule := range rules {
-			s := newHMAC(nil, rule, 0)
+			s, err := newHMAC(nil, rule, 0)
+			require.NoError(t, err)
+
 			given, _ := s.parse(http.Header{"X-Sig": {header, header}, "X-Time": {stamp}})
 
 			for _, sum := range given {
@@ -97,7 +100,9 @@ func FuzzSignatures(f *testing.F) {
 		}
 
 		for _, rule := range rules {
-			s := newHMAC(nil, rule, 0)
+			s, err := newHMAC(nil, rule, 0)
+			require.NoError(t, err)
+
 			s.secrets = known
 			require.Error(t, s.verify(request, []byte(stamp)))
 		}
