@@ -65,7 +65,7 @@ func start(t *testing.T, tokenFile string) (*broker.Embedded, *nats.Conn, jetstr
 	require.NoError(t, err)
 	t.Cleanup(connection.Close)
 
-	js, err := jetstream.New(connection)
+	js, err := jetstream.New(connection, jetstream.WithDefaultTimeout(time.Minute))
 	require.NoError(t, err)
 
 	return embedded, connection, js

@@ -24,7 +24,7 @@ func connect(t *testing.T) jetstream.JetStream {
 	require.NoError(t, err)
 	t.Cleanup(connection.Close)
 
-	js, err := jetstream.New(connection)
+	js, err := jetstream.New(connection, jetstream.WithDefaultTimeout(time.Minute))
 	require.NoError(t, err)
 
 	return js

@@ -55,14 +55,25 @@ func TestHandledEventsAndActionsGoAfterFiveSeconds(t *testing.T) {
 	}
 }
 
-func TestAnEventStaysForFiveSeconds(t *testing.T) {
+func TestAnEventWithATargetStaysForFiveSeconds(t *testing.T) {
 	run(t, func(t *testing.T, st state.State) {
 		e := resources.NewWebhookEvent("a")
+		e.TypedSpec().Event.Target = &resources.Target{Kind: "VM", Name: "web"}
 		require.NoError(t, st.Create(t.Context(), e, state.WithCreateOwner(resources.SourceWebhooks)))
 
 		rig.Settle(t, 4900*time.Millisecond)
 		require.NotNil(t, rig.Get[resource.Resource](t, st, e.Metadata()))
 		rig.Settle(t, 1200*time.Millisecond)
+		require.Nil(t, rig.Get[resource.Resource](t, st, e.Metadata()))
+	})
+}
+
+func TestAnEventWithoutATargetGoesAtTheNextLook(t *testing.T) {
+	run(t, func(t *testing.T, st state.State) {
+		e := resources.NewWebhookEvent("a")
+		require.NoError(t, st.Create(t.Context(), e, state.WithCreateOwner(resources.SourceWebhooks)))
+
+		rig.Settle(t, 1100*time.Millisecond)
 		require.Nil(t, rig.Get[resource.Resource](t, st, e.Metadata()))
 	})
 }

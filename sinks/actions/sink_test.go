@@ -309,7 +309,7 @@ func start(t *testing.T) *server {
 	require.NoError(t, err)
 	t.Cleanup(s.conn.Close)
 
-	s.js, err = jetstream.New(s.conn)
+	s.js, err = jetstream.New(s.conn, jetstream.WithDefaultTimeout(time.Minute))
 	require.NoError(t, err)
 
 	_, err = s.js.CreateStream(t.Context(), jetstream.StreamConfig{Name: "DEPLOYS", Subjects: []string{"deploys.>"}})

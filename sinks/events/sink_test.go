@@ -62,7 +62,7 @@ func start(t *testing.T) *server {
 	require.NoError(t, err)
 	t.Cleanup(connection.Close)
 
-	s.js, err = jetstream.New(connection)
+	s.js, err = jetstream.New(connection, jetstream.WithDefaultTimeout(time.Minute))
 	require.NoError(t, err)
 
 	for _, cfg := range names.Streams() {

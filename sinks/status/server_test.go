@@ -57,7 +57,7 @@ func startServer(t *testing.T) *server {
 	require.NoError(t, err)
 	t.Cleanup(connection.Close)
 
-	s.js, err = jetstream.New(connection, jetstream.WithPublishAsyncMaxPending(1024))
+	s.js, err = jetstream.New(connection, jetstream.WithPublishAsyncMaxPending(1024), jetstream.WithDefaultTimeout(time.Minute))
 	require.NoError(t, err)
 
 	for _, cfg := range names.Streams() {

@@ -60,6 +60,7 @@ func TestACoreMessageIDIsTakenOnce(t *testing.T) {
 
 func TestCoreMessagesThatComeTooFastAreCountedAndShown(t *testing.T) {
 	r := newRig(t)
+	r.trigger()
 	r.start()
 	r.declare("plain", "u1", core)
 	r.waitReason("plain", resources.ReasonReady)

@@ -140,6 +140,7 @@ func TestWhatMayNotBeListenedToIsRefused(t *testing.T) {
 
 func TestWhatAnApplyTakesInIsNotToldOutside(t *testing.T) {
 	r := newRig(t)
+	r.trigger()
 	r.stream("OPS", "ops.>")
 	r.start()
 	r.declare("apply", "u1", func(s *resources.SubscriptionSpec) {

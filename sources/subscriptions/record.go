@@ -9,6 +9,7 @@ import (
 	"github.com/cosi-project/runtime/pkg/state"
 
 	"gateway/resources"
+	"gateway/sources/intake"
 	"gateway/store"
 )
 
@@ -23,7 +24,13 @@ func (w *worker) create(ctx context.Context, events []*resources.MessageEvent) e
 			continue
 		}
 
-		w.c.pending.Add(a.ID, a.Bytes) // before the watch tells, so that a burst can't pass the bound
+		if err := intake.Untriggered(ctx, w.c.State, event, a.Source, a.Name); err != nil {
+			return err
+		}
+
+		if !event.Metadata().Finalizers().Empty() {
+			w.c.pending.Add(a.ID, a.Bytes) // before the watch tells, so that a burst can't pass the bound
+		}
 
 		// One that is there already was created before a crash that lost the journal's entry.
 		err := w.c.State.Create(ctx, event, state.WithCreateOwner(resources.SourceSubscriptions))

@@ -77,7 +77,7 @@ func newRig(t *testing.T) *rig {
 	t.Cleanup(conn.Close)
 
 	r.conn = conn
-	r.js, err = jetstream.New(conn)
+	r.js, err = jetstream.New(conn, jetstream.WithDefaultTimeout(time.Minute))
 	require.NoError(t, err)
 	t.Cleanup(func() { r.stop() })
 
@@ -143,6 +143,13 @@ func (r *rig) declare(name, uid string, change func(*resources.SubscriptionSpec)
 }
 
 // change updates a document.
+// trigger declares one that waits for the messages of every subscription: events then wait to be handled.
+func (r *rig) trigger() {
+	t := resources.NewTrigger("all")
+	t.TypedSpec().On.Source = resources.SourceSubscription
+	require.NoError(r.t, r.store.State().Create(r.t.Context(), t))
+}
+
 func (r *rig) change(name string, revision int64, change func(*resources.SubscriptionSpec)) {
 	r.t.Helper()
 

@@ -100,6 +100,7 @@ func TestPoisonDoesNotHoldUpWhatIsGood(t *testing.T) {
 
 func TestCaseS62AMessageThatWasStoredAndNotAcknowledgedIsOneEvent(t *testing.T) {
 	r := newRig(t)
+	r.trigger()
 	r.stream("OPS", "ops.>")
 
 	var held atomic.Int64
@@ -194,6 +195,7 @@ func TestCaseS63AStreamThatIsMadeAnewIsListenedTo(t *testing.T) {
 
 func TestCaseS64TheBacklogOfASlowGatewayStaysInTheStream(t *testing.T) {
 	r := newRig(t)
+	r.trigger()
 	stream := r.stream("OPS", "ops.>")
 	r.start()
 

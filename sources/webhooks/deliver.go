@@ -13,6 +13,7 @@ import (
 	"github.com/google/uuid"
 
 	"gateway/resources"
+	"gateway/sources/intake"
 	"gateway/sources/payload"
 	"gateway/store"
 )
@@ -123,6 +124,10 @@ func (s *Server) store(ctx context.Context, event *resources.WebhookEvent) (dupl
 
 			return true, nil
 		}
+	}
+
+	if err := intake.Untriggered(ctx, s.State, event, a.Source, a.Name); err != nil {
+		return false, err
 	}
 
 	if err := s.State.Create(ctx, event, state.WithCreateOwner(resources.SourceWebhooks)); err != nil {

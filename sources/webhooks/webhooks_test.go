@@ -638,6 +638,10 @@ func TestWaitAnswersWhenTheEventWasProcessed(t *testing.T) {
 	b := newBench(t)
 	b.route("hook", nil)
 
+	trigger := resources.NewTrigger("t")
+	trigger.TypedSpec().On.Source = resources.SourceWebhook
+	require.NoError(t, b.store.State().Create(t.Context(), trigger))
+
 	req := httptest.NewRequest(http.MethodPost, "/hooks/hook?wait=10s", strings.NewReader(`{}`))
 	req.Header.Set("X-Hub-Signature-256", "sha256="+sign(secret, "{}"))
 	req.Header.Set("X-GitHub-Delivery", "1")

@@ -30,7 +30,7 @@ func newBroker(t *testing.T, url string, options ...natsgo.Option) *broker {
 	require.NoError(t, err)
 	t.Cleanup(connection.Close)
 
-	js, err := jetstream.New(connection)
+	js, err := jetstream.New(connection, jetstream.WithDefaultTimeout(time.Minute))
 	require.NoError(t, err)
 
 	return &broker{js: js}
