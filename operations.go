@@ -11,6 +11,7 @@ import (
 	"gateway/api/requests"
 	"gateway/broker"
 	"gateway/controllers/placement"
+	"gateway/controllers/vm"
 )
 
 // operations are what the operators' socket and the NATS service work on.
@@ -18,7 +19,8 @@ func (g *Gateway) operations() api.SocketOptions {
 	return api.SocketOptions{
 		DataDir: g.cfg.DataDir, Store: g.store, Admission: g.admission, Pacer: g.pacer, Logger: g.logger.Named("api"), Version: g.options.version,
 		Documents: g.cfg.Documents, DrainCheck: g.drainCheck, Hypervisors: g.pool,
-		Broker: &broker.Reader{JetStream: g.jetStream, Names: broker.Names{Prefix: g.cfg.NATS.Prefix}},
+		Planner: vm.NewPlanner(g.store.State(), g.pool, g.store.GatewayID()),
+		Broker:  &broker.Reader{JetStream: g.jetStream, Names: broker.Names{Prefix: g.cfg.NATS.Prefix}},
 	}
 }
 

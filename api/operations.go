@@ -39,6 +39,7 @@ func (o *operations) handler() http.Handler {
 		"GET /v1/describe/{kind}/{name}":   o.describe,
 		"GET /v1/journal":                  o.journal,
 		"POST /v1/apply":                   o.apply,
+		"POST /v1/diff":                    o.diff,
 		"DELETE /v1/objects/{kind}/{name}": o.delete,
 		"POST /v1/power":                   o.power,
 		"POST /v1/restart":                 o.restart,
@@ -52,7 +53,7 @@ func (o *operations) handler() http.Handler {
 
 	for pattern, handle := range routes {
 		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
-			r.Body = http.MaxBytesReader(w, r.Body, maxRequest)
+			r.Body = http.MaxBytesReader(w, r.Body, bodyLimit(r))
 			r = withCaller(r)
 
 			if err := handle(w, r); err != nil {
@@ -62,6 +63,14 @@ func (o *operations) handler() http.Handler {
 	}
 
 	return mux
+}
+
+func bodyLimit(r *http.Request) int64 {
+	if r.URL.Path == "/v1/diff" {
+		return maxDiff
+	}
+
+	return maxRequest
 }
 
 // errUsage marks what the caller asked for wrongly.

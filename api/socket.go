@@ -34,6 +34,8 @@ type SocketOptions struct {
 	Logger    *zap.Logger
 	// DrainCheck says what a drain of a host would do with its VMs; nil: nothing can be said.
 	DrainCheck func(ctx context.Context, host string) ([]DrainedVM, error)
+	// Planner says what would be done to domains; nil: a diff is of the documents alone.
+	Planner Planner
 	// Broker is what was published; nil: nothing can be known of it.
 	Broker Broker
 	// Hypervisors are asked for domains and consoles.

@@ -110,7 +110,7 @@ func (a *Admission) admit(c *Change) (*resources.Kind, error) {
 	}
 
 	if errs := resources.Validate(c.Object); len(errs) > 0 {
-		return kind, refuse(resources.ReasonInvalid, md, kind, "%s", errs)
+		return kind, refuseFields(resources.ReasonInvalid, md, kind, errs)
 	}
 
 	if err := permitted(kind, md, c.Origin, c.Rule); err != nil {
@@ -119,7 +119,7 @@ func (a *Admission) admit(c *Change) (*resources.Kind, error) {
 
 	if a.policy != nil {
 		if errs := a.policy.Check(c.Object); len(errs) > 0 {
-			return kind, refuse(resources.ReasonPolicyRefused, md, kind, "%s", errs)
+			return kind, refuseFields(resources.ReasonPolicyRefused, md, kind, errs)
 		}
 	}
 
@@ -216,7 +216,7 @@ func (a *Admission) desired(kind *resources.Kind, current resource.Resource, c *
 	if errs := immutable(current.Spec(), c.Object.Spec()); len(errs) > 0 && pending {
 		return nil, "", refuse(resources.ReasonWaiting, md, kind, "is being removed, and VMs still use it; as long as they do, %s", errs)
 	} else if len(errs) > 0 {
-		return nil, "", refuse(resources.ReasonImmutable, md, kind, "%s", errs)
+		return nil, "", refuseFields(resources.ReasonImmutable, md, kind, errs)
 	}
 
 	desired, err = changed(current, c.Object)

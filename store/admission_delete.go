@@ -26,6 +26,8 @@ type Removal struct {
 	Lost []string
 	// Rule is what a sender may take away; nil: an operator may, others only what they declared themselves.
 	Rule *resources.ApplyRule
+	// DryRun checks everything and writes nothing.
+	DryRun bool
 }
 
 // Delete starts the teardown of an object; the controllers do the rest, and COSI's generic destroy controller takes it out
@@ -49,7 +51,7 @@ func (a *Admission) Delete(ctx context.Context, w Writer, r Removal) error {
 			return nil
 		}
 
-		if err := removable(current, &r); err != nil {
+		if err := removable(current, &r); err != nil || r.DryRun {
 			return err
 		}
 

@@ -19,6 +19,8 @@ type AdmissionError struct {
 	// Object is KIND/NAME.
 	Object  string
 	Message string
+	// Fields are those of the declaration that are why, with Invalid, Immutable and PolicyRefused.
+	Fields resources.FieldErrors
 	// Owner is who declared the object, with Conflict and NotOwned.
 	Owner resources.Origin
 	// Revision is the current one, with StaleRevision; 0 where the object does not exist.
@@ -47,6 +49,14 @@ func (e *AdmissionError) GRPCStatus() *status.Status {
 // refuse makes the error of an object.
 func refuse(reason string, md *resource.Metadata, kind *resources.Kind, format string, args ...any) *AdmissionError {
 	return &AdmissionError{Reason: reason, Object: objectName(md, kind), Message: fmt.Sprintf(format, args...)}
+}
+
+// refuseFields makes the error of an object for what is wrong in its fields.
+func refuseFields(reason string, md *resource.Metadata, kind *resources.Kind, fields resources.FieldErrors) *AdmissionError {
+	e := refuse(reason, md, kind, "%s", fields)
+	e.Fields = fields
+
+	return e
 }
 
 // conflict says who declared an object, to somebody else who wants to.

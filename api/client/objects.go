@@ -129,6 +129,14 @@ func (c *Client) Apply(ctx context.Context, file string, documents []byte, dryRu
 	return applied.Objects, err
 }
 
+// Diff returns what documents would change, and changes nothing.
+func (c *Client) Diff(ctx context.Context, request api.DiffRequest) (api.Diff, error) {
+	var diff api.Diff
+	err := c.call(ctx, http.MethodPost, "/v1/diff", nil, request, &diff)
+
+	return diff, err
+}
+
 func objectPath(operation, kind, name string) string {
 	return "/v1/" + operation + "/" + url.PathEscape(kind) + "/" + url.PathEscape(name)
 }

@@ -18,6 +18,8 @@ const defaultTimeout = 10 * time.Minute
 type applyFlags struct {
 	files        []string
 	wait, dryRun bool
+	exitCode     bool
+	output       string
 	timeout      time.Duration
 }
 
@@ -33,13 +35,24 @@ func (a *app) applyCommand() *cobra.Command {
 			ctx, stop := interruptible(cmd)
 			defer stop()
 
+			if !flags.dryRun && (cmd.Flags().Changed("output") || flags.exitCode) {
+				return usageError("-o and --exit-code are for --dry-run")
+			}
+
+			if flags.dryRun {
+				return a.diff(ctx, diffFlags{files: flags.files, output: flags.output, exitCode: flags.exitCode, api: true})
+			}
+
 			return a.apply(ctx, flags)
 		},
 	}
 
 	fileFlag(cmd, &flags.files)
 	cmd.Flags().BoolVar(&flags.wait, "wait", false, "return when every object is in force")
-	cmd.Flags().BoolVar(&flags.dryRun, "dry-run", false, "let the gateway check the documents, and change nothing")
+	cmd.Flags().BoolVar(&flags.dryRun, "dry-run", false, "show what would change, as gateway diff does, and change nothing")
+	cmd.Flags().BoolVar(&flags.exitCode, "exit-code", false, "with --dry-run: exit with 1 when something would change")
+	outputFlag(cmd, &flags.output, "text", "json")
+	cmd.MarkFlagsMutuallyExclusive("wait", "dry-run")
 	timeoutFlag(cmd, &flags.timeout)
 
 	return cmd
@@ -71,13 +84,13 @@ func (a *app) apply(ctx context.Context, flags applyFlags) error {
 	)
 
 	for _, s := range sources {
-		objects, err := c.Apply(ctx, s.name, s.data, flags.dryRun)
+		objects, err := c.Apply(ctx, s.name, s.data, false)
 		if err != nil {
 			return err
 		}
 
 		for _, object := range objects {
-			if !a.report(s.name, object, flags.dryRun) {
+			if !a.report(s.name, object) {
 				failed = true
 
 				continue
@@ -89,7 +102,7 @@ func (a *app) apply(ctx context.Context, flags applyFlags) error {
 		}
 	}
 
-	if flags.wait && !flags.dryRun && len(goals) > 0 {
+	if flags.wait && len(goals) > 0 {
 		if err := a.await(ctx, c, goals, flags.timeout); err != nil {
 			return err
 		}
@@ -103,7 +116,7 @@ func (a *app) apply(ctx context.Context, flags applyFlags) error {
 }
 
 // report prints what became of one document, and reports whether it was taken.
-func (a *app) report(file string, object resources.AppliedObject, dryRun bool) bool {
+func (a *app) report(file string, object resources.AppliedObject) bool {
 	name := object.Kind + "/" + object.Name
 
 	switch object.Outcome {
@@ -113,12 +126,7 @@ func (a *app) report(file string, object resources.AppliedObject, dryRun bool) b
 		return false
 	}
 
-	suffix := ""
-	if dryRun {
-		suffix = " (dry run)"
-	}
-
-	fmt.Fprintln(a.out, name+" "+object.Outcome+suffix)
+	fmt.Fprintln(a.out, name+" "+object.Outcome)
 
 	return true
 }

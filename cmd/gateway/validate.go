@@ -12,7 +12,7 @@ func (a *app) validateCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "validate -f FILE|DIR|-",
 		Short: "Check documents without a gateway",
-		Long:  "Checks documents without a gateway and prints file:line:column: message for each fault. Policy and what is declared\nalready are the gateway's to check: see `gateway apply --dry-run`.",
+		Long:  "Checks documents without a gateway and prints file:line:column: message for each fault. Policy and what is declared\nalready are the gateway's to check: see `gateway diff`.",
 		Args:  cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			_, faults, err := a.readSources(names)
