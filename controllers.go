@@ -17,6 +17,7 @@ import (
 	"gateway/controllers/chain"
 	"gateway/controllers/documents"
 	"gateway/controllers/host"
+	"gateway/controllers/image"
 	"gateway/controllers/network"
 	"gateway/controllers/placement"
 	"gateway/controllers/removal"
@@ -109,6 +110,9 @@ func (g *Gateway) controllers() ([]controller.Controller, []controller.QControll
 		g.guard(network.New(network.Options{Pool: g.pool, GatewayID: id, Barrier: g.store, Journal: journal})),
 		g.guard(vm.New(vm.Options{
 			Pool: g.pool, GatewayID: id, Barrier: g.store, Journal: journal, Registry: registry, OnReconcile: g.options.onReconcile,
+		})),
+		g.guard(image.New(image.Options{
+			Pool: g.pool, Barrier: g.store, Journal: journal, Source: image.NewHTTPSource(g.cfg.Policy), Registry: registry,
 		})),
 		g.guard(host.New(host.Options{Pool: g.pool, GatewayID: id})),
 		g.guard(retention.New(retention.Options{Pacer: g.pacer})),

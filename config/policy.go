@@ -200,7 +200,7 @@ func (p Policy) checkImage(spec *resources.ImageSpec, errs *resources.FieldError
 // loopback, link-local or private address, or a listed prefix covers it. It does not resolve names: who dials checks the
 // address with AllowedAddress as well, for each redirect.
 func (p Policy) AllowedURL(u *url.URL) error {
-	if p.listedPrefix(u) {
+	if p.Listed(u) {
 		return nil
 	}
 
@@ -231,9 +231,9 @@ func AllowedAddress(addr netip.Addr) error {
 	return nil
 }
 
-// listedPrefix reports whether policy.imageURLs has a URL that u is below: same scheme and host, and a path that starts
-// with its path at a border of segments.
-func (p Policy) listedPrefix(u *url.URL) bool {
+// Listed reports whether policy.imageURLs has a URL that u is below: same scheme and host, and a path that starts with its
+// path at a border of segments. Such a URL may also lead to an address that is not public.
+func (p Policy) Listed(u *url.URL) bool {
 	return slices.ContainsFunc(p.ImageURLs, func(entry string) bool {
 		prefix, err := url.Parse(entry)
 		if err != nil || prefix.Host == "" || prefix.Scheme != u.Scheme || !strings.EqualFold(prefix.Host, u.Host) {

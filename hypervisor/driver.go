@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"time"
 
@@ -83,11 +84,23 @@ type Driver interface {
 	// RemoveNetwork removes one of our networks. One that does not exist is success.
 	RemoveNetwork(ctx context.Context, name string) error
 
-	// EnsureVolume makes the volume of a disk exist, under a temporary name first, and returns its path. An existing one is
-	// grown to Size and never shrunk, overwritten or replaced.
+	// EnsureVolume makes the volume of a disk exist, as a whole or not at all, and returns its path. An existing one is
+	// grown to Size and never shrunk, overwritten or replaced. A copy that takes long is ErrBusy until it is done.
 	EnsureVolume(ctx context.Context, spec VolumeSpec) (path string, created bool, err error)
 	// RemoveVolume removes a volume that we made. One that does not exist is success.
 	RemoveVolume(ctx context.Context, name string) error
+
+	// Images returns the files of images that this gateway keeps on the host, those that were not stored to their end too.
+	Images(ctx context.Context) ([]ImageFile, error)
+	// StoreImage stores the file of an image: what content returns, until io.EOF. Another error of content is returned, and
+	// nothing is left. What an interrupted call has left is made anew, and a complete file is kept as it is. While the
+	// content comes it has no deadline.
+	StoreImage(ctx context.Context, spec ImageSpec, content io.Reader) (ImageFile, error)
+	// RemoveImage removes the file of an image. One that does not exist is success; ErrInUse while volumes start from it.
+	RemoveImage(ctx context.Context, name string) error
+	// ReadFile describes a file of the host that is not ours, ErrNotFound where there is none, and writes what is in it to
+	// content, unless that is nil. While the content goes it has no deadline.
+	ReadFile(ctx context.Context, path string, content io.Writer) (File, error)
 
 	// Events calls fn for every event until ctx ends or the connection is lost, which is the returned error. fn only notes
 	// the event: it must not block. ready is called once the subscription stands: what is listed after it misses nothing.
@@ -268,6 +281,10 @@ type VolumeSpec struct {
 	// Backing is the path of the image that it starts from; empty: an empty disk.
 	Backing       string
 	BackingFormat string
+	// Copy makes it a copy of the image, which does not need the image any more.
+	Copy bool
+	// Content makes it a raw file of exactly these bytes, instead of a disk.
+	Content []byte
 	// MustExist refuses to make a volume, with ErrNotFound: a disk that held data is never replaced by an empty one.
 	MustExist bool
 }

@@ -43,6 +43,8 @@ type call struct {
 	step         bool
 	// many calls in one, or one that takes long: it has the time of a step.
 	many bool
+	// flow is the content of a call that lasts as long as its content flows; nil: it has a deadline.
+	flow *flow
 }
 
 func read(name string) call { return call{name: name} }
@@ -59,6 +61,15 @@ func (c call) timeout() time.Duration {
 	return ReadTimeout
 }
 
+// limit returns a context that ends when the call takes too long.
+func (c call) limit(ctx context.Context) (context.Context, context.CancelFunc) {
+	if c.flow != nil {
+		return c.flow.watch(ctx)
+	}
+
+	return context.WithTimeout(ctx, c.timeout())
+}
+
 // do runs one call in a goroutine of its own, which is abandoned when it does not answer in time: libvirt can't cancel.
 func do[T any](ctx context.Context, g *guarded, c call, fn func(context.Context) (T, error)) (T, error) {
 	var none T
@@ -73,7 +84,7 @@ func do[T any](ctx context.Context, g *guarded, c call, fn func(context.Context)
 	}
 
 	// The time begins when the call does: one that waited for its place is not the hypervisor's fault.
-	ctx, cancel := context.WithTimeout(ctx, c.timeout())
+	ctx, cancel := c.limit(ctx)
 	defer cancel()
 
 	type answer struct {

@@ -175,7 +175,7 @@ func enumErrors(errs FieldErrors, path string, v reflect.Value) FieldErrors {
 			at := path + "." + name
 
 			if enum := EnumOf(field); enum != nil && v.Field(i).Kind() == reflect.String {
-				if got := v.Field(i).String(); !slices.Contains(enum, got) {
+				if got := v.Field(i).String(); !slices.Contains(enum, got) && (got != "" || !optional(field)) {
 					errs.Add(at, "%q is not one of %s", got, strings.Join(enum, ", "))
 				}
 
@@ -187,6 +187,13 @@ func enumErrors(errs FieldErrors, path string, v reflect.Value) FieldErrors {
 	}
 
 	return errs
+}
+
+// optional reports whether a field may be left out without getting a default.
+func optional(field reflect.StructField) bool {
+	_, options, _ := strings.Cut(field.Tag.Get("json"), ",")
+
+	return strings.Contains(options, "omitempty") && field.Tag.Get("default") == ""
 }
 
 // SortedKeys returns the keys of m in order, so that messages and outputs are the same each time.

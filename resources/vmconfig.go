@@ -33,6 +33,12 @@ const (
 	OnDeleteRemove = "remove"
 )
 
+// Values of Disk.Clone; empty means linked.
+const (
+	CloneLinked = "linked"
+	CloneFull   = "full"
+)
+
 // RedactedPrefix starts what is shown in place of a secret: <redacted sha256:DIGEST>.
 const RedactedPrefix = "<redacted sha256:"
 
@@ -76,6 +82,7 @@ type Disk struct {
 	Path     string `json:"path,omitempty" protobuf:"4" doc:"an existing file on the host, within policy.paths"`
 	OnDelete string `json:"onDelete" protobuf:"5" default:"keep" enum:"keep,remove"`
 	Format   string `json:"format,omitempty" protobuf:"6" doc:"of the file at path: raw, qcow2, or iso, which is a CD-ROM; default: by its name, .qcow2 and .iso, else raw"`
+	Clone    string `json:"clone,omitempty" protobuf:"7" enum:"linked,full" doc:"how it starts from its image; linked (default): a qcow2 overlay on the image, its backing store; full: a copy of its own"`
 }
 
 // Interface is one network interface of a VM.

@@ -164,6 +164,10 @@ func (s *VMConfigSpec) validateDisks(errs *FieldErrors) {
 			errs.Add(at+".format", "%q is not one of raw, qcow2, iso", d.Format)
 		}
 
+		if d.Clone != "" && d.Image == "" {
+			errs.Add(at+".clone", "there is no image to clone")
+		}
+
 		if d.Path != "" && d.OnDelete == OnDeleteRemove {
 			errs.Add(at+".onDelete", "a file that the gateway did not make is never removed: use keep")
 		}

@@ -101,6 +101,10 @@ func immutableDisks(was, now []resources.Disk, errs *resources.FieldErrors) {
 			errs.Add(field+".image", "can't be changed from %q to %q: the disk holds data; declare a disk of another name", old.Image, d.Image)
 		}
 
+		if (d.Clone == resources.CloneFull) != (old.Clone == resources.CloneFull) {
+			errs.Add(field+".clone", "can't be changed: the disk is made already")
+		}
+
 		if d.Size < old.Size {
 			errs.Add(field+".size", "can't be changed from %s to %s: a disk only grows", old.Size, d.Size)
 		}

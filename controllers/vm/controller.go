@@ -63,6 +63,7 @@ type Controller struct {
 	// images serializes "does another VM use this image" with the release of a VM, so that of two VMs that are deleted at
 	// the same time the second sees that it is the last.
 	images sync.Mutex
+	news   news
 }
 
 // New returns the controller.

@@ -85,7 +85,15 @@ func (p *pass) ensureVolume(ctx context.Context, d *resources.Disk) error {
 			return err
 		}
 
-		volume.Backing, volume.BackingFormat = image.Path, resources.FormatOf(image.Path)
+		if d.Size != 0 && d.Size < image.VirtualSize {
+			p.imageMissing(resources.ReasonInvalid, fmt.Sprintf("disk %s is declared with %s, and its image %s has %s: a disk only grows",
+				d.Name, d.Size, d.Image, image.VirtualSize))
+
+			return nil
+		}
+
+		volume.Backing, volume.BackingFormat = image.Path, orElse(image.Format, resources.FormatOf(image.Path))
+		volume.Copy = d.Clone == resources.CloneFull
 	}
 
 	err := p.act(ctx, "make volume "+volume.Name, func() (changed bool, err error) {

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
+	"sync"
 
 	"github.com/cosi-project/runtime/pkg/controller"
 	"github.com/cosi-project/runtime/pkg/resource"
@@ -20,7 +22,12 @@ func (p *pass) image(ctx context.Context, name string) (*resources.ImageOnHost, 
 		return nil, err
 	}
 
-	if !ok {
+	image, err := get[*resources.Image](ctx, p, resources.NewImage(name).Metadata())
+	if err != nil {
+		return nil, err
+	}
+
+	if !ok || image == nil {
 		p.imageMissing(resources.ReasonImageMissing, fmt.Sprintf("there is no image %s", name))
 
 		return nil, nil //nolint:nilnil // not there yet is a state
@@ -31,7 +38,8 @@ func (p *pass) image(ctx context.Context, name string) (*resources.ImageOnHost, 
 		return nil, err
 	}
 
-	if status == nil {
+	// A status of an earlier revision may be about another content.
+	if status == nil || status.TypedSpec().ObservedRevision != resources.RevisionOf(image.Metadata()) {
 		p.imageMissing(resources.ReasonImageFetching, fmt.Sprintf("image %s is not on host %s yet", name, p.host()))
 
 		return nil, nil //nolint:nilnil // see above
@@ -44,7 +52,8 @@ func (p *pass) image(ctx context.Context, name string) (*resources.ImageOnHost, 
 	case at < 0:
 		p.imageMissing(resources.ReasonImageFetching, fmt.Sprintf("image %s is not on host %s yet", name, p.host()))
 	case !hosts[at].Ready:
-		p.imageMissing(resources.ReasonImageMissing, fmt.Sprintf("image %s on host %s: %s", name, p.host(), orElse(hosts[at].Message, "not ready")))
+		message := strings.TrimSuffix(fmt.Sprintf("image %s on host %s: %s", name, p.host(), hosts[at].Why()), ": ")
+		p.imageMissing(orElse(hosts[at].Reason, resources.ReasonImageMissing), message)
 	default:
 		return &hosts[at], nil
 	}
@@ -79,6 +88,52 @@ func users(ctx context.Context, r controller.QRuntime, image string, except reso
 	}
 
 	return found, nil
+}
+
+// news tells changes of an image's status that matter to VMs from progress, which would wake all its VMs every few seconds.
+type news struct {
+	mu   sync.Mutex // guards last
+	last map[resource.ID]string
+}
+
+// is reports whether the status says something that it did not say before; nil: it is gone.
+func (n *news) is(image resource.ID, status *resources.ImageStatus) bool {
+	text := ""
+
+	if status != nil {
+		text = fmt.Sprintf("%d\n", status.TypedSpec().ObservedRevision)
+
+		for _, h := range status.TypedSpec().Hosts {
+			text += fmt.Sprintf("%s %t %s %s %s\n", h.Host, h.Ready, h.Path, h.Reason, h.Why())
+		}
+	}
+
+	n.mu.Lock()
+	defer n.mu.Unlock()
+
+	if n.last == nil {
+		n.last = map[resource.ID]string{}
+	}
+
+	if last, known := n.last[image]; known && last == text {
+		return false
+	}
+
+	if n.last[image] = text; status == nil {
+		delete(n.last, image)
+	}
+
+	return true
+}
+
+// mapImageStatus maps a status of an image to the VMs that use it, if it says something new to them.
+func (c *Controller) mapImageStatus(ctx context.Context, r controller.QRuntime, image resource.ID) ([]resource.Pointer, error) {
+	status, err := chain.Get[*resources.ImageStatus](ctx, r, resources.NewImageStatus(image).Metadata())
+	if err != nil || !c.news.is(image, status) {
+		return nil, err
+	}
+
+	return users(ctx, r, image, "")
 }
 
 // releaseImage lets go of an image in teardown that no VM but except uses. It returns the VMs that do. An image that is not

@@ -35,7 +35,7 @@ func (c *Controller) MapInput(ctx context.Context, _ *zap.Logger, r controller.Q
 
 		return c.releaseImage(ctx, r, ptr.ID(), "")
 	case resources.ImageStatusType:
-		return users(ctx, r, ptr.ID(), "")
+		return c.mapImageStatus(ctx, r, ptr.ID())
 	case resources.ResyncType:
 		return c.mapResync(ctx, r, ptr)
 	default:

@@ -34,6 +34,7 @@ type Capabilities struct {
 	// DHCP reports whether a running guest gets the address of its entry, within Patience.
 	DHCP    bool
 	Volumes bool
+	Images  bool
 	Pause   bool
 	// Shutdown reports whether guests heed the power button, within Patience.
 	Shutdown bool
@@ -61,6 +62,8 @@ type Behind struct {
 	RemoveNetwork func(t *testing.T, name string)
 	// NetworkStarts counts the starts of a network: any number that differs after a restart.
 	NetworkStarts func(t *testing.T, name string) int
+	// AddFile puts a file on the host and returns its path.
+	AddFile func(t *testing.T, content []byte) string
 	// Disconnect ends the connections of all drivers, from the other side.
 	Disconnect func(t *testing.T)
 }
@@ -86,6 +89,7 @@ func Run(t *testing.T, h Harness) {
 		{"Events", testEvents},
 		{"Networks", testNetworks},
 		{"Volumes", testVolumes},
+		{"Images", testImages},
 		{"Close", testClose},
 	}
 

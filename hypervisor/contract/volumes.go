@@ -77,4 +77,19 @@ func testVolumes(t *testing.T, h *Harness) {
 		spec.MustExist = true
 		require.Equal(t, path, f.volume(spec, false))
 	})
+
+	t.Run("of a content have that, and are made anew for another", func(t *testing.T) {
+		need(t, h.Capabilities.Images, "content of volumes")
+
+		f := begin(t, h)
+		spec := f.volumeSpec()
+		spec.Name, spec.Size = fmt.Sprintf("contract-%d.seed.iso", sequence.Add(1)), 0
+		f.Cleanup(func() { require.NoError(t, f.driver.RemoveVolume(f.ctx(), spec.Name)) })
+
+		for _, content := range []string{"first content", "a longer second content"} {
+			spec.Content = []byte(content)
+			path := f.volume(spec, true)
+			require.Equal(t, path, f.volume(spec, false))
+		}
+	})
 }

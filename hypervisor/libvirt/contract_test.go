@@ -189,7 +189,7 @@ func TestContractQEMU(t *testing.T) {
 	d := libvirtd.New(t, libvirtd.Options{})
 	guest := libvirtd.NeedGuest(t)
 	h := harness(t, d.URI(), contract.Capabilities{
-		Networks: true, DHCP: true, Volumes: true, Pause: true, Shutdown: true, HotPlug: true, EventsOrdered: true, Patience: time.Minute,
+		Networks: true, DHCP: true, Volumes: true, Images: true, Pause: true, Shutdown: true, HotPlug: true, EventsOrdered: true, Patience: time.Minute,
 	})
 	h.Prepare = func(spec *hypervisor.DomainSpec) {
 		// With less the kernel doesn't unpack.
@@ -197,6 +197,14 @@ func TestContractQEMU(t *testing.T) {
 		spec.Boot = &resources.Boot{Kernel: guest.Kernel, Initrd: guest.Initrd, Cmdline: guest.Cmdline}
 	}
 	h.Behind.Disconnect = restart(d)
+	h.Behind.AddFile = func(t *testing.T, content []byte) string {
+		t.Helper()
+
+		const path = "/var/lib/libvirt/images/golden.img"
+		require.NoError(t, os.WriteFile(d.Path(path), content, 0o600))
+
+		return path
+	}
 	h.Behind.NetworkStarts = func(t *testing.T, name string) int {
 		t.Helper()
 

@@ -33,8 +33,12 @@ type driver struct {
 	host definition.Host
 	// closed is closed when everything is let go of; nil before Close.
 	closed chan struct{}
+	// copies are the volumes that are being copied, and those whose end nobody has seen yet, by name.
+	copies map[string]*copying
 
 	subscribers subscribers
+	// background counts what uses the connections beside the calls.
+	background sync.WaitGroup
 }
 
 var _ hypervisor.Driver = (*driver)(nil)
@@ -168,6 +172,8 @@ func (d *driver) teardown(closed chan struct{}) {
 			<-l
 		}
 	}
+
+	d.background.Wait()
 
 	for _, id := range d.subscribers.registered() {
 		// It fails where the connection is lost: then there is nothing registered any more.

@@ -12,6 +12,7 @@ import (
 
 	"gateway/hypervisor"
 	"gateway/hypervisor/libvirt/definition"
+	"gateway/resources"
 )
 
 // poolKey makes all changes of volumes wait for each other: a pool refuses to be refreshed while it makes a volume.
@@ -60,6 +61,15 @@ func checkVolumeName(name string) error {
 }
 
 func (d *driver) ensureVolume(c *libvirt.Connect, pool *libvirt.StoragePool, spec *hypervisor.VolumeSpec) (string, bool, error) {
+	switch {
+	case spec.Content != nil:
+		return ensureContent(c, pool, spec)
+	case spec.Copy && spec.Backing != "":
+		if done, err := d.ensureCopy(c, pool, spec); err != nil || done != nil {
+			return done.path(), done != nil, err
+		}
+	}
+
 	vol, state, err := lookupVolume(pool, spec.Name)
 	if isCode(err, libvirt.ERR_NO_STORAGE_VOL) && spec.MustExist {
 		// Before it is called gone the pool has to look.
@@ -87,6 +97,10 @@ func (d *driver) ensureVolume(c *libvirt.Connect, pool *libvirt.StoragePool, spe
 }
 
 func (d *driver) createVolume(c *libvirt.Connect, pool *libvirt.StoragePool, spec *hypervisor.VolumeSpec) (string, bool, error) {
+	if err := notCut(c, spec); err != nil {
+		return "", false, err
+	}
+
 	text, err := definition.Volume(spec)
 	if err != nil {
 		return "", false, err
@@ -113,6 +127,30 @@ func (d *driver) createVolume(c *libvirt.Connect, pool *libvirt.StoragePool, spe
 	}
 
 	return state.Path, false, d.grow(c, pool, found, state, spec)
+}
+
+// notCut refuses a volume that is smaller than the image that it starts from, which would cut off its end.
+func notCut(c *libvirt.Connect, spec *hypervisor.VolumeSpec) error {
+	if spec.Backing == "" || spec.Size == 0 {
+		return nil
+	}
+
+	image, err := c.LookupStorageVolByPath(spec.Backing)
+	if isCode(err, libvirt.ERR_NO_STORAGE_VOL) {
+		return nil // no pool has it: libvirt can't say how large it is
+	}
+
+	if err != nil {
+		return err
+	}
+	defer freeVolume(image)
+
+	info, err := image.GetInfo()
+	if err == nil && uint64(spec.Size) < info.Capacity {
+		err = fmt.Errorf("%w: %s is smaller than its image of %s", hypervisor.ErrInvalid, spec.Size, resources.Size(info.Capacity))
+	}
+
+	return err
 }
 
 // grow makes a volume larger, never smaller: through its domain where that is on, because QEMU has the file open then.
@@ -198,12 +236,18 @@ func (d *driver) RemoveVolume(ctx context.Context, name string) error {
 		}
 
 		vol, _, err := volume(pool, name)
-		if err != nil {
-			return err
-		}
-		defer freeVolume(vol)
+		if err == nil {
+			defer freeVolume(vol)
 
-		return vol.Delete(0)
+			err = vol.Delete(0)
+		}
+
+		// A copy that was interrupted has left its mark.
+		if err == nil || isCode(err, libvirt.ERR_NO_STORAGE_VOL) {
+			err = errors.Join(err, removeVolume(pool, name+partSuffix))
+		}
+
+		return err
 	})
 	if errors.Is(err, hypervisor.ErrNotFound) {
 		return nil

@@ -247,3 +247,31 @@ func (h *Host) Volumes() map[string]resources.Size {
 
 	return sizes
 }
+
+// Backings returns the paths that volumes start from, by the name of the volume.
+func (h *Host) Backings() map[string]string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+
+	paths := map[string]string{}
+
+	for name, v := range h.volumes {
+		if v.backing != "" {
+			paths[name] = v.backing
+		}
+	}
+
+	return paths
+}
+
+// VolumeContent returns what a raw file of the gateway's has in it; nil where there is none.
+func (h *Host) VolumeContent(name string) []byte {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+
+	if v := h.volumes[name]; v != nil {
+		return v.content
+	}
+
+	return nil
+}

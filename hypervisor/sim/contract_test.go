@@ -51,9 +51,15 @@ func harness(t *testing.T, uri string) contract.Harness {
 		Open:    func(t *testing.T) hypervisor.Driver { return openAs(t, "contract") },
 		OpenAs:  openAs,
 		Capabilities: contract.Capabilities{
-			Networks: true, DHCP: true, Volumes: true, Pause: true, Shutdown: true, HotPlug: true, EventsOrdered: true, Patience: 5 * time.Second,
+			Networks: true, DHCP: true, Volumes: true, Images: true, Pause: true, Shutdown: true, HotPlug: true, EventsOrdered: true, Patience: 5 * time.Second,
 		},
 		Behind: contract.Behind{
+			AddFile: func(t *testing.T, content []byte) string {
+				t.Helper()
+				host.AddFile("/srv/images/golden.img", sim.File{Content: content})
+
+				return "/srv/images/golden.img"
+			},
 			Define: func(t *testing.T, name, uuid string) {
 				t.Helper()
 				require.NoError(t, host.AddDomain(hypervisor.Domain{

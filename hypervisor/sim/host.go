@@ -26,6 +26,9 @@ type Host struct {
 	names    map[string]*domain // by name
 	networks map[string]*network
 	volumes  map[string]*volume
+	images   map[string]*image // by the name of their file
+	// files are those that others have put on the host, by path.
+	files map[string]File
 
 	drivers     map[*driver]struct{}
 	subscribers map[*subscriber]struct{}
@@ -51,6 +54,8 @@ func newHost(name string) *Host {
 		names:       map[string]*domain{},
 		networks:    map[string]*network{},
 		volumes:     map[string]*volume{},
+		images:      map[string]*image{},
+		files:       map[string]File{},
 		drivers:     map[*driver]struct{}{},
 		subscribers: map[*subscriber]struct{}{},
 		turns:       map[string]uint64{},
@@ -124,13 +129,18 @@ func (h *Host) commit() func() error {
 		return func() error { return nil }
 	}
 
-	if h.file.wantsCompaction(len(h.domains) + len(h.networks) + len(h.volumes)) {
+	if h.file.wantsCompaction(h.objects()) {
 		if err := h.file.compact(h.records()); err != nil {
 			h.violate("%s", err)
 		}
 	}
 
 	return h.file.committer()
+}
+
+// objects counts what a state file has at least a record of.
+func (h *Host) objects() int {
+	return len(h.domains) + len(h.networks) + len(h.volumes) + len(h.images)
 }
 
 // keep runs a commit whose error nobody is there to hear: the next call that changes something reports it.

@@ -18,6 +18,8 @@ type record struct {
 	NetworkGone string         `json:"networkGone,omitempty"`
 	Volume      *volumeRecord  `json:"volume,omitempty"`
 	VolumeGone  string         `json:"volumeGone,omitempty"`
+	Image       *imageRecord   `json:"image,omitempty"`
+	ImageGone   string         `json:"imageGone,omitempty"`
 }
 
 // domainRecord is a whole domain. Live is nil when the running domain has just what is defined, or is off.
@@ -72,6 +74,15 @@ type volumeRecord struct {
 	Gateway string `json:"gateway,omitempty"`
 	Size    int64  `json:"size"`
 	Backing string `json:"backing,omitempty"`
+	Content []byte `json:"content,omitempty"`
+}
+
+type imageRecord struct {
+	Name     string `json:"name"`
+	Gateway  string `json:"gateway,omitempty"`
+	Bytes    int64  `json:"bytes"`
+	Virtual  int64  `json:"virtual"`
+	Complete bool   `json:"complete,omitempty"`
 }
 
 func specRecordOf(s *hypervisor.DomainSpec) *specRecord {
@@ -112,12 +123,24 @@ func networkRecordOf(n *network) *networkRecord {
 }
 
 func volumeRecordOf(v *volume) *volumeRecord {
-	return &volumeRecord{Name: v.name, Gateway: v.gateway, Size: int64(v.size), Backing: v.backing}
+	return &volumeRecord{Name: v.name, Gateway: v.gateway, Size: int64(v.size), Backing: v.backing, Content: v.content}
+}
+
+func volumeOf(r *volumeRecord) *volume {
+	return &volume{name: r.Name, gateway: r.Gateway, size: resources.Size(r.Size), backing: r.Backing, content: r.Content}
+}
+
+func imageRecordOf(i *image) *imageRecord {
+	return &imageRecord{Name: i.name, Gateway: i.gateway, Bytes: int64(i.bytes), Virtual: int64(i.virtual), Complete: i.complete}
+}
+
+func imageOf(r *imageRecord) *image {
+	return &image{name: r.Name, gateway: r.Gateway, bytes: resources.Size(r.Bytes), virtual: resources.Size(r.Virtual), complete: r.Complete}
 }
 
 // records returns what makes up the host now.
 func (h *Host) records() []record {
-	all := make([]record, 0, len(h.networks)+len(h.volumes)+len(h.domains))
+	all := make([]record, 0, h.objects())
 
 	for _, n := range h.networks {
 		all = append(all, record{Network: networkRecordOf(n)})
@@ -125,6 +148,10 @@ func (h *Host) records() []record {
 
 	for _, v := range h.volumes {
 		all = append(all, record{Volume: volumeRecordOf(v)})
+	}
+
+	for _, i := range h.images {
+		all = append(all, record{Image: imageRecordOf(i)})
 	}
 
 	for _, d := range h.domains {
@@ -151,9 +178,13 @@ func (h *Host) apply(r *record) error {
 	case r.NetworkGone != "":
 		delete(h.networks, r.NetworkGone)
 	case r.Volume != nil:
-		h.volumes[r.Volume.Name] = &volume{name: r.Volume.Name, gateway: r.Volume.Gateway, size: resources.Size(r.Volume.Size), backing: r.Volume.Backing}
+		h.volumes[r.Volume.Name] = volumeOf(r.Volume)
 	case r.VolumeGone != "":
 		delete(h.volumes, r.VolumeGone)
+	case r.Image != nil:
+		h.images[r.Image.Name] = imageOf(r.Image)
+	case r.ImageGone != "":
+		delete(h.images, r.ImageGone)
 	default:
 		return fmt.Errorf("a record of an unknown kind")
 	}

@@ -50,8 +50,8 @@ func (h *Host) useFile(name string) error {
 		return err
 	}
 
-	if f.size > 0 && len(h.domains)+len(h.networks)+len(h.volumes) > 0 {
-		return errors.Join(fmt.Errorf("%w: the host has domains, networks or volumes, and so has %s", hypervisor.ErrInvalid, name), f.close())
+	if f.size > 0 && h.objects() > 0 {
+		return errors.Join(fmt.Errorf("%w: the host has domains, networks, volumes or images, and so has %s", hypervisor.ErrInvalid, name), f.close())
 	}
 
 	if f.size == 0 {
@@ -131,6 +131,7 @@ func (h *Host) unload(err error) error {
 	clear(h.names)
 	clear(h.networks)
 	clear(h.volumes)
+	clear(h.images)
 
 	return err
 }

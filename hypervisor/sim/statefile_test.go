@@ -123,7 +123,7 @@ func TestStateFileRefuses(t *testing.T) {
 		"to go on without":                     {w, "sim://a", "say ?state= there"},
 		"a file that is broken":                {other, "sim://c?state=" + broken, "broken:2"},
 		"a directory that does not exist":      {other, "sim://d?state=" + dir + "/none/state", "no such file"},
-		"to mix a host and a file with things": {other, "sim://full?state=" + copyOf(t, file), "has domains, networks or volumes"},
+		"to mix a host and a file with things": {other, "sim://full?state=" + copyOf(t, file), "has domains, networks, volumes or images"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := sim.NewOpener(c.world)(t.Context(), c.uri, "home")

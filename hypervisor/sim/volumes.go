@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 
@@ -14,6 +15,8 @@ type volume struct {
 	gateway string
 	size    resources.Size
 	backing string
+	// content is what a raw file of ours has in it.
+	content []byte
 }
 
 // EnsureVolume implements hypervisor.Driver.
@@ -27,11 +30,25 @@ func (d *driver) EnsureVolume(ctx context.Context, spec hypervisor.VolumeSpec) (
 
 		current := h.volumes[spec.Name]
 
+		if current != nil && spec.Content != nil && current.gateway == d.gateway && !bytes.Equal(current.content, spec.Content) {
+			current = nil
+		}
+
+		smallest, err := h.startingSize(&spec, current != nil)
+		if err != nil {
+			return err
+		}
+
 		switch {
 		case current == nil && spec.MustExist:
 			return hypervisor.ErrNotFound
 		case current == nil:
-			h.setVolume(&volume{name: spec.Name, gateway: d.gateway, size: spec.Size, backing: spec.Backing})
+			v := &volume{name: spec.Name, gateway: d.gateway, size: max(spec.Size, smallest), content: spec.Content}
+			if !spec.Copy {
+				v.backing = spec.Backing
+			}
+
+			h.setVolume(v)
 
 			created = true
 		case current.gateway != d.gateway:
@@ -48,6 +65,20 @@ func (d *driver) EnsureVolume(ctx context.Context, spec hypervisor.VolumeSpec) (
 	})
 
 	return path, created, err
+}
+
+// startingSize returns the least size of a volume that is to be made: that of what it starts from, or of its content.
+func (h *Host) startingSize(spec *hypervisor.VolumeSpec, exists bool) (resources.Size, error) {
+	if exists || spec.Backing == "" {
+		return resources.Size(len(spec.Content)), nil
+	}
+
+	size, err := h.backingSize(spec.Backing)
+	if err == nil && spec.Size > 0 && spec.Size < size {
+		err = fmt.Errorf("%w: %s is smaller than its image of %s", hypervisor.ErrInvalid, spec.Size, size)
+	}
+
+	return size, err
 }
 
 // RemoveVolume implements hypervisor.Driver.

@@ -3,6 +3,7 @@ package sim
 import (
 	"context"
 	"fmt"
+	"io"
 	"sync"
 
 	"gateway/hypervisor"
@@ -204,6 +205,22 @@ func (f *fenced) EnsureVolume(ctx context.Context, spec hypervisor.VolumeSpec) (
 
 func (f *fenced) RemoveVolume(ctx context.Context, name string) error {
 	return f.stepErr("remove volume", name, func() error { return f.Driver.RemoveVolume(ctx, name) })
+}
+
+func (f *fenced) StoreImage(ctx context.Context, spec hypervisor.ImageSpec, content io.Reader) (hypervisor.ImageFile, error) {
+	return step(f, "store image", spec.Name, func() (hypervisor.ImageFile, error) { return f.Driver.StoreImage(ctx, spec, content) })
+}
+
+func (f *fenced) RemoveImage(ctx context.Context, name string) error {
+	return f.stepErr("remove image", name, func() error { return f.Driver.RemoveImage(ctx, name) })
+}
+
+func (f *fenced) Images(ctx context.Context) ([]hypervisor.ImageFile, error) {
+	if !f.gate.lives() {
+		return nil, errKilled
+	}
+
+	return f.Driver.Images(ctx)
 }
 
 func (f *fenced) Domains(ctx context.Context) ([]hypervisor.Domain, error) {

@@ -39,7 +39,7 @@ type Rig struct {
 	done   chan error
 }
 
-// New starts the controllers that build makes, and COSI's destroy controllers for VMs, hosts and networks. All ends with the test.
+// New starts the controllers that build makes, and COSI's destroy controllers for VMs, hosts, networks and images. All ends with the test.
 func New(t *testing.T, build func(*Rig) []controller.QController) *Rig {
 	t.Helper()
 
@@ -65,7 +65,7 @@ func (g *Rig) Start() {
 		require.NoError(g.T, rt.RegisterQController(ctrl))
 	}
 
-	for _, name := range []string{"VM", "Host", "Network"} {
+	for _, name := range []string{"VM", "Host", "Network", "Image"} {
 		kind, _ := resources.KindByName(name)
 		require.NoError(g.T, rt.RegisterQController(destroy.NewControllerForResource(kind.Definition(), optional.Some[uint](4))))
 	}
@@ -184,7 +184,7 @@ func (g *Rig) Left() []string {
 
 	var left []string
 
-	for _, name := range []string{"VM", "VMPlacement", "NetworkConfig", "VMStatus", "Host", "Network", "NetworkStatus"} {
+	for _, name := range []string{"VM", "VMPlacement", "NetworkConfig", "VMStatus", "Host", "Network", "NetworkStatus", "Image", "ImageStatus"} {
 		kind, _ := resources.KindByName(name)
 
 		list, err := g.State().List(context.Background(), kind.List())

@@ -75,10 +75,32 @@ func Volume(spec *hypervisor.VolumeSpec) (string, error) {
 	return text, nil
 }
 
+// RawVolume returns the definition of a new file that is empty.
+func RawVolume(name string) (string, error) {
+	doc := &libvirtxml.StorageVolume{
+		Name:       name,
+		Capacity:   &libvirtxml.StorageVolumeSize{Unit: "bytes"},
+		Allocation: &libvirtxml.StorageVolumeSize{Unit: "bytes"},
+		Target: &libvirtxml.StorageVolumeTarget{
+			Format:      &libvirtxml.StorageVolumeTargetFormat{Type: formatRaw},
+			Permissions: &libvirtxml.StorageVolumeTargetPermissions{Mode: "0600"},
+		},
+	}
+
+	text, err := doc.Marshal()
+	if err != nil {
+		return "", fmt.Errorf("error writing the definition of volume %q: %w", name, err)
+	}
+
+	return text, nil
+}
+
 // VolumeState is what a pool knows of a volume.
 type VolumeState struct {
 	Path, Format, Backing string
 	Capacity, Allocation  resources.Size
+	// Physical is the length of the file; 0: not known.
+	Physical resources.Size
 }
 
 // ParseVolume reads what a pool knows of a volume.
@@ -88,7 +110,7 @@ func ParseVolume(text string) (VolumeState, error) {
 		return VolumeState{}, fmt.Errorf("error reading the definition of a volume: %w", err)
 	}
 
-	state := VolumeState{Capacity: volumeSize(doc.Capacity), Allocation: volumeSize(doc.Allocation)}
+	state := VolumeState{Capacity: volumeSize(doc.Capacity), Allocation: volumeSize(doc.Allocation), Physical: volumeSize(doc.Physical)}
 
 	if doc.Target != nil {
 		state.Path = doc.Target.Path
