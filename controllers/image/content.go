@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"hash"
 	"io"
+	"sync"
 	"sync/atomic"
 
 	"gateway/resources"
@@ -22,8 +23,10 @@ type content struct {
 	sum  hash.Hash
 	// count is how far it is, for those who watch.
 	count *atomic.Int64
-	// failure is what reading failed with, so that it can be told from a failure of the host.
-	failure error
+
+	mu sync.Mutex // guards failed: a call that was given up may still read
+	// failed is what reading failed with, so that it can be told from a failure of the host.
+	failed error
 }
 
 func newContent(from io.Reader, want string, count *atomic.Int64) *content {
@@ -48,10 +51,20 @@ func (c *content) Read(p []byte) (int, error) {
 	}
 
 	if err != nil && !errors.Is(err, io.EOF) {
-		c.failure = err
+		c.mu.Lock()
+		c.failed = err
+		c.mu.Unlock()
 	}
 
 	return n, err
+}
+
+// failure returns what reading failed with; nil: it did not.
+func (c *content) failure() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+
+	return c.failed
 }
 
 // Write implements io.Writer, for content that comes from the host.

@@ -232,12 +232,11 @@ func (c *Controller) stream(ctx context.Context, driver hypervisor.Driver, j *jo
 	}
 
 	file, err := driver.StoreImage(ctx, spec, checked)
-
-	switch {
-	case err != nil && errors.Is(checked.failure, errInvalid):
-		return none, checked.failure
-	case err != nil && checked.failure != nil:
-		return none, fmt.Errorf("%w: %w", errSource, checked.failure)
+	if failure := checked.failure(); err != nil && failure != nil {
+		err = failure
+		if !errors.Is(failure, errInvalid) {
+			err = fmt.Errorf("%w: %w", errSource, failure)
+		}
 	}
 
 	return file, err
