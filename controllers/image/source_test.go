@@ -32,7 +32,9 @@ func offers(t *testing.T) *httptest.Server {
 	mux.HandleFunc("/listed/moved", func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/listed/image", http.StatusFound) })
 	mux.HandleFunc("/listed/out", func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/secret", http.StatusFound) })
 	mux.HandleFunc("/listed/round", func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/listed/round", http.StatusFound) })
-	mux.HandleFunc("/listed/file", func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "file:///etc/passwd", http.StatusFound) })
+	mux.HandleFunc("/listed/file", func(w http.ResponseWriter, r *http.Request) {
+		http.Redirect(w, r, "file:///etc/passwd", http.StatusFound)
+	})
 	mux.HandleFunc("/secret", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "secret") })
 
 	server := httptest.NewServer(mux)
