@@ -18,14 +18,14 @@ const (
 const unknownCause = "unknown"
 
 // holders are the controllers whose finalizer says that VMs use an object of a kind.
-var holders = map[string]resource.Finalizer{HostType: ControllerPlacement, NetworkType: ControllerNetwork}
+var holders = map[string]resource.Finalizer{HostType: ControllerPlacement, NetworkType: ControllerNetwork, ImageType: ControllerVM}
 
 // RemovalKinds are the kinds whose removal can be taken back while VMs use them, sorted by name.
 func RemovalKinds() []*Kind {
 	return slices.DeleteFunc(DeclaredKinds(), func(k *Kind) bool { return holders[k.Type] == "" })
 }
 
-// IsUsed reports whether VMs are on a Host or a Network. Of other kinds it is not known.
+// IsUsed reports whether VMs are on a Host or a Network, or use an Image. Of other kinds it is not known.
 func IsUsed(md *resource.Metadata) bool {
 	holder := holders[md.Type()]
 

@@ -151,7 +151,7 @@ func (p *pass) atHost(ctx context.Context, h *resources.Host) (*resources.ImageO
 	}
 
 	// It takes VMs, or has the image already.
-	if s := h.TypedSpec(); known == nil && (!s.Schedulable || s.Drain) {
+	if s := h.TypedSpec(); known == nil && (!s.Schedulable || s.Drain || resources.IsLeaving(h.Metadata())) {
 		return nil, nil, nil
 	}
 

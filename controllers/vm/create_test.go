@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cosi-project/runtime/pkg/safe"
 	"github.com/stretchr/testify/require"
 
 	"gateway/hypervisor"
@@ -81,6 +82,41 @@ func TestCreate(t *testing.T) {
 	t.Run("a disk waits for its image, and the image is held", func(t *testing.T) {
 		t.Parallel()
 		inWorld(t, testImage)
+	})
+}
+
+// The document of an image is taken away while a VM uses it: it is let go of with the VM, and nobody else takes it up.
+func TestAnImageThatIsToGoIsHeldByItsLastVM(t *testing.T) {
+	t.Parallel()
+	inWorld(t, func(t *testing.T, w *world) {
+		disk := func(s *resources.VMConfigSpec) {
+			s.Disks = []resources.Disk{{Name: "root", Image: "debian", OnDelete: resources.OnDeleteKeep}}
+		}
+
+		modify(w, resources.NewImage("debian"), func(s *resources.ImageSpec) { s.Source = "/images/debian.qcow2" })
+		modify(w, resources.NewImageStatus("debian"), func(s *resources.ImageStatusSpec) {
+			s.Hosts = []resources.ImageOnHost{{Host: "a", Path: "/images/debian.qcow2", Ready: true}}
+		})
+		w.make("web", disk)
+		require.Equal(t, resources.StateRunning, w.status("web").State)
+
+		_, err := safe.StateUpdateWithConflicts(t.Context(), w.store.State(), resources.NewImage("debian").Metadata(), func(i *resources.Image) error {
+			resources.SetRemovalPending(i.Metadata(), "test")
+
+			return nil
+		})
+		require.NoError(t, err)
+		w.make("late", disk)
+		require.Equal(t, resources.ReasonImageMissing, w.reason("late", resources.ConditionFalse))
+		require.True(t, resources.IsUsed(get(w, resources.NewImage("debian")).Metadata()))
+
+		for _, name := range []string{"web", "late"} {
+			w.teardown(resources.NewVMConfig(name))
+		}
+
+		w.pass(2 * time.Minute)
+		require.Nil(t, get(w, resources.NewVMConfig("web")))
+		require.False(t, resources.IsUsed(get(w, resources.NewImage("debian")).Metadata()))
 	})
 }
 

@@ -17,18 +17,13 @@ import (
 // image returns the image's file on the VM's host, and holds the image. nil without an error: it is not there yet, and the
 // definition is blocked; the ImageStatus wakes the VM.
 func (p *pass) image(ctx context.Context, name string) (*resources.ImageOnHost, error) {
-	ok, err := chain.Hold[*resources.Image](ctx, p.r, resources.NewImage(name).Metadata(), finalizer)
+	image, err := p.holdImage(ctx, name)
 	if err != nil {
 		return nil, err
 	}
 
-	image, err := get[*resources.Image](ctx, p, resources.NewImage(name).Metadata())
-	if err != nil {
-		return nil, err
-	}
-
-	if !ok || image == nil {
-		p.imageMissing(resources.ReasonImageMissing, fmt.Sprintf("there is no image %s", name))
+	if image == nil {
+		p.imageMissing(resources.ReasonImageMissing, fmt.Sprintf("there is no image %s, or it is being removed", name))
 
 		return nil, nil //nolint:nilnil // not there yet is a state
 	}
@@ -59,6 +54,31 @@ func (p *pass) image(ctx context.Context, name string) (*resources.ImageOnHost, 
 	}
 
 	return nil, nil //nolint:nilnil // see above
+}
+
+// holdImage holds an image; nil: there is none that may be used.
+func (p *pass) holdImage(ctx context.Context, name string) (*resources.Image, error) {
+	// A VM that was let go of may not hold an image that others let go of in the same moment.
+	p.c.images.Lock()
+	defer p.c.images.Unlock()
+
+	ptr := resources.NewImage(name).Metadata()
+
+	image, err := get[*resources.Image](ctx, p, ptr)
+	if err != nil || image == nil || resources.IsLeaving(image.Metadata()) {
+		return nil, err
+	}
+
+	if ok, err := chain.Hold[*resources.Image](ctx, p.r, ptr, finalizer); err != nil || !ok {
+		return nil, err
+	}
+
+	image, err = get[*resources.Image](ctx, p, ptr)
+	if err != nil || !chain.Running(image) {
+		return nil, err
+	}
+
+	return image, nil
 }
 
 func (p *pass) imageMissing(reason, message string) {
@@ -136,8 +156,8 @@ func (c *Controller) mapImageStatus(ctx context.Context, r controller.QRuntime, 
 	return users(ctx, r, image, "")
 }
 
-// releaseImage lets go of an image in teardown that no VM but except uses. It returns the VMs that do. An image that is not
-// in teardown stays held: a VM may take it up at any time, and the last one of an image that goes lets go.
+// releaseImage lets go of an image that is leaving and that no VM but except uses. It returns the VMs that do. An image that is
+// not leaving stays held: a VM may take it up at any time, and the last one of an image that goes lets go.
 // It is called with the controller's images lock held.
 func (c *Controller) releaseImage(ctx context.Context, r controller.QRuntime, name string, except resource.ID) ([]resource.Pointer, error) {
 	found, err := users(ctx, r, name, except)
@@ -146,7 +166,7 @@ func (c *Controller) releaseImage(ctx context.Context, r controller.QRuntime, na
 	}
 
 	image, err := chain.Get[*resources.Image](ctx, r, resources.NewImage(name).Metadata())
-	if err != nil || image == nil || chain.Running(image) || !chain.Has(image, finalizer) {
+	if err != nil || image == nil || !resources.IsLeaving(image.Metadata()) || !chain.Has(image, finalizer) {
 		return nil, err
 	}
 
