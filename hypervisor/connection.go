@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"time"
 
 	"go.uber.org/zap"
@@ -26,6 +27,9 @@ const (
 	// together do not come back together: 1 s to 30 s in all.
 	minBackoff = time.Second
 	maxBackoff = 25 * time.Second
+	// maxLocalBackoff bounds it for a daemon on this machine: to find that its socket is not there costs nothing, and a
+	// daemon that was restarted is used again within 4 s.
+	maxLocalBackoff = 3 * time.Second
 	// steady is how long a connection must have lasted for the next wait to begin at minBackoff again.
 	steady = 30 * time.Second
 )
@@ -76,7 +80,7 @@ func (c *connection) run() {
 			failures = 0
 		}
 
-		wait := backoff(failures)
+		wait := backoff(failures, c.longest())
 		c.failed(err, wait)
 
 		select {
@@ -234,16 +238,25 @@ func (c *connection) update(change func(*ConnectionStatus) bool) {
 }
 
 // backoff returns the wait after a number of failures in a row, the first being 0, without what chance adds.
-func backoff(failures int) time.Duration {
+func backoff(failures int, longest time.Duration) time.Duration {
 	wait := minBackoff
 	for range failures {
-		wait = min(2*wait, maxBackoff)
-		if wait == maxBackoff {
+		if wait = min(2*wait, longest); wait == longest {
 			break
 		}
 	}
 
 	return wait
+}
+
+// longest is the longest wait between attempts.
+func (c *connection) longest() time.Duration {
+	switch scheme, _, _ := strings.Cut(c.uri, ":"); scheme {
+	case "qemu", "qemu+unix", "test", "test+unix":
+		return maxLocalBackoff
+	default:
+		return maxBackoff
+	}
 }
 
 // safely turns a panic of a driver into an error: it runs in goroutines of the pool, where it would end the process.

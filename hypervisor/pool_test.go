@@ -227,6 +227,21 @@ func TestPoolKeepsTryingWithBackoff(t *testing.T) {
 	})
 }
 
+func TestPoolFindsALocalDaemonSoonAfterItsRestart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := hypervisor.NewPool(map[string]hypervisor.Opener{
+			"qemu": func(context.Context, string, string) (hypervisor.Driver, error) { return nil, hypervisor.ErrUnreachable },
+		}, "test", hypervisor.PoolOptions{})
+		defer p.Close()
+
+		p.Ensure("near", "qemu+unix:///system")
+		p.Ensure("far", "qemu+ssh://root@far/system")
+		time.Sleep(10 * time.Minute)
+		require.Equal(t, 3*time.Second, p.Status("near").RetryAfter)
+		require.Equal(t, 25*time.Second, p.Status("far").RetryAfter)
+	})
+}
+
 func TestPoolReplacesTheConnectionOfAnotherURI(t *testing.T) {
 	inBubble(t, hypervisor.PoolOptions{}, func(t *testing.T, w *sim.World, p *hypervisor.Pool) {
 		old := connect(t, p, "h", "sim://a")
