@@ -20,10 +20,11 @@ func TestCaseV64LostLibvirtd(t *testing.T) {
 	t.Run("the daemon of QEMU is killed and started again", func(t *testing.T) {
 		h := newHypervisor(t)
 		g := newGateway(t, "resync: 5m")
-		names := []string{"vm-0", "vm-1", "vm-2"}
+		names := []string{"vm-0", "vm-1", "vm-2", "vm-3", "vm-4"}
 
 		g.write("host.yaml", documents(h.host(), document("Network", "lan", "{mode: isolated, subnet: 10.75.0.0/24}")))
-		g.write("vms.yaml", documents(document("VM", "vm-0", vmOn("lan")), document("VM", "vm-1", vmOn("lan")), document("VM", "vm-2", vmSpec)))
+		g.write("vms.yaml", documents(document("VM", "vm-0", vmOn("lan")), document("VM", "vm-1", vmOn("lan")),
+			document("VM", "vm-2", vmSpec), document("VM", "vm-3", vmSpec), document("VM", "vm-4", vmSpec)))
 		g.start()
 		g.running(names...)
 
@@ -32,7 +33,7 @@ func TestCaseV64LostLibvirtd(t *testing.T) {
 			before[name] = h.identity(name)
 		}
 
-		lost(t, g, "qemu", len(names), func() { require.NoError(t, h.Kill()) }, func() {
+		lost(t, g, "qemu", len(names), 0, func() { require.NoError(t, h.Kill()) }, func() {
 			ctx, cancel := context.WithTimeout(t.Context(), patience)
 			defer cancel()
 
@@ -64,7 +65,7 @@ func TestCaseV64LostLibvirtd(t *testing.T) {
 		before, err := h.TestVirsh("list", "--all")
 		require.NoError(t, err)
 
-		lost(t, g, "driver", len(texts), func() { require.NoError(t, h.Stop()) }, func() { require.NoError(t, h.Cont()) })
+		lost(t, g, "driver", len(texts), hang, func() { require.NoError(t, h.Stop()) }, func() { require.NoError(t, h.Cont()) })
 
 		after, err := h.TestVirsh("list", "--all")
 		require.NoError(t, err)
@@ -73,12 +74,16 @@ func TestCaseV64LostLibvirtd(t *testing.T) {
 	})
 }
 
+// hang is how long a daemon hangs: longer than it takes to find it.
+const hang = 40 * time.Second
+
 // lost takes the connection to a host away and gives it back: the VMs are unknown, and running again without a power
-// action, although they are looked at meanwhile.
-func lost(t *testing.T, g *gateway, host string, vms int, away, back func()) {
+// action, although they are looked at meanwhile. It is away for at least a time.
+func lost(t *testing.T, g *gateway, host string, vms int, least time.Duration, away, back func()) {
 	t.Helper()
 
 	modified := g.modified()
+	begin := time.Now()
 
 	away()
 	g.cli("sync", "VM", "-l", "{}")
@@ -93,8 +98,9 @@ func lost(t *testing.T, g *gateway, host string, vms int, away, back func()) {
 	})
 	g.cli("sync", "VM", "-l", "{}")
 
+	pause(t, time.Until(begin.Add(least)))
 	back()
-	t.Logf("running again after %s", g.all(t, host, "running", vms))
+	t.Logf("running again after %s", g.allWithin(t, stretched(5*time.Second), host, "running", vms))
 	require.Equal(t, modified, g.modified(), "calls that change something")
 }
 
