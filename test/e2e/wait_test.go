@@ -1,10 +1,14 @@
 package e2e
 
 import (
+	"fmt"
 	"os"
+	"runtime"
 	"strconv"
 	"testing"
 	"time"
+
+	"github.com/stretchr/testify/require"
 )
 
 // slowFactor stretches what has to be there within a time on machines that are known to be slow, or for a binary with the
@@ -19,6 +23,21 @@ func stretched(d time.Duration) time.Duration {
 	}
 
 	return time.Duration(float64(d) * factor)
+}
+
+// crowd is by how much this machine has more to do than it has processors for: a promised time holds for one that has not.
+func crowd(t *testing.T) float64 {
+	t.Helper()
+
+	text, err := os.ReadFile("/proc/loadavg")
+	require.NoError(t, err)
+
+	var load float64
+
+	_, err = fmt.Sscan(string(text), &load)
+	require.NoError(t, err)
+
+	return max(1, load/float64(runtime.NumCPU()))
 }
 
 // patience is how long what has no promised time may take, on two busy cores.

@@ -15,8 +15,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// inside runs a program where the daemon's networks are, and returns what it printed.
-func (h *hypervisor) inside(args ...string) (string, error) {
+// inNet runs a program where the daemon's networks are, and returns what it printed.
+func (h *hypervisor) inNet(args ...string) (string, error) {
 	cmd := exec.Command("nsenter", append([]string{"--target", strconv.Itoa(h.PID()), "--net"}, args...)...)
 	out, err := cmd.CombinedOutput()
 
@@ -29,7 +29,7 @@ func (h *hypervisor) inside(args ...string) (string, error) {
 
 // pings returns nil where an address answers from the host that the guest is on.
 func (h *hypervisor) pings(address string) error {
-	_, err := h.inside("ping", "-c", "1", "-W", "1", address)
+	_, err := h.inNet("ping", "-c", "1", "-W", "1", address)
 
 	return err
 }
@@ -52,7 +52,7 @@ func (h *hypervisor) left() (all []string) {
 		all = append(all, "network "+n)
 	}
 
-	links, err := h.inside("ip", "-o", "link")
+	links, err := h.inNet("ip", "-o", "link")
 	require.NoError(h.t, err)
 
 	for line := range strings.Lines(links) {
