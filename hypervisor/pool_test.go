@@ -230,7 +230,9 @@ func TestPoolKeepsTryingWithBackoff(t *testing.T) {
 func TestPoolFindsALocalDaemonSoonAfterItsRestart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := hypervisor.NewPool(map[string]hypervisor.Opener{
-			"qemu": func(context.Context, string, string) (hypervisor.Driver, error) { return nil, hypervisor.ErrUnreachable },
+			"qemu": func(context.Context, string, string) (hypervisor.Driver, error) {
+				return nil, hypervisor.ErrUnreachable
+			},
 		}, "test", hypervisor.PoolOptions{})
 		defer p.Close()
 
