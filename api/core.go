@@ -109,6 +109,8 @@ type Deleted struct {
 	Name string `json:"name"`
 	// Lost names what was given up with a host that can't be reached, and is left behind there.
 	Lost []string `json:"lost,omitempty"`
+	// Kept names what a deletion leaves on a host on purpose: volumes whose disks say onDelete: keep.
+	Kept []string `json:"kept,omitempty"`
 	// UsedBy are the VMs that the object waits for.
 	UsedBy []string `json:"usedBy,omitempty"`
 }
@@ -141,6 +143,10 @@ func (o *Operations) Delete(ctx context.Context, c Caller, kindName, name string
 
 	deleted := Deleted{Kind: kind.Name, Name: name, Lost: removal.Lost}
 	if !removal.Abandon {
+		if deleted.Kept, err = o.kept(ctx, kind, name); err != nil {
+			return deleted, err
+		}
+
 		if deleted.UsedBy, err = o.usedBy(ctx, kind, name); err != nil {
 			return deleted, err
 		}

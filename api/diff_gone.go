@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"github.com/cosi-project/runtime/pkg/resource"
-	"github.com/cosi-project/runtime/pkg/state"
 
 	"gateway/resources"
 	"gateway/store"
@@ -101,16 +100,12 @@ func (d *differ) deletion(ctx context.Context, kind *resources.Kind, object reso
 
 // vmStatus reads what was observed of a VM: the zero value where nothing was yet.
 func (o *Operations) vmStatus(ctx context.Context, name string) (*resources.VMStatusSpec, error) {
-	r, err := o.state.Get(ctx, resources.NewVMStatus(name).Metadata())
-	if state.IsNotFoundError(err) {
-		return &resources.VMStatusSpec{}, nil
+	status, err := specOf[resources.VMStatusSpec](ctx, o.state, "VMStatus", name)
+	if err != nil || status == nil {
+		return &resources.VMStatusSpec{}, err
 	}
 
-	if err != nil {
-		return nil, fmt.Errorf("error reading the status of VM %q: %w", name, err)
-	}
-
-	return r.Spec().(*resources.VMStatusSpec), nil //nolint:forcetypeassert // one type a kind
+	return status, nil
 }
 
 // endOf says what the deletion of a VM does, in order, and what it leaves.
@@ -127,7 +122,7 @@ func endOf(vm *resources.VMConfig, status *resources.VMStatusSpec) (steps []stri
 
 	for _, name := range status.DisksMade {
 		verb := "keeps"
-		if slices.ContainsFunc(spec.Disks, func(d resources.Disk) bool { return d.Name == name && d.OnDelete == resources.OnDeleteRemove }) {
+		if removed(spec, name) {
 			verb = "removes"
 		}
 

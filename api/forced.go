@@ -3,6 +3,7 @@ package api
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/cosi-project/runtime/pkg/resource"
 	"github.com/cosi-project/runtime/pkg/state"
@@ -28,4 +29,36 @@ func (o *Operations) passHold(ctx context.Context, c Caller, kind *resources.Kin
 	}
 
 	return nil
+}
+
+// kept names the volumes that stay on its host when a VM has gone.
+func (o *Operations) kept(ctx context.Context, kind *resources.Kind, name string) ([]string, error) {
+	if kind.Name != "VM" {
+		return nil, nil
+	}
+
+	config, err := specOf[resources.VMConfigSpec](ctx, o.state, kind.Name, name)
+	if err != nil || config == nil {
+		return nil, err
+	}
+
+	status, err := o.vmStatus(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+
+	var kept []string
+
+	for _, disk := range status.DisksMade {
+		if !removed(config, disk) {
+			kept = append(kept, fmt.Sprintf("the volume of disk %s on host %s", disk, status.Host))
+		}
+	}
+
+	return kept, nil
+}
+
+// removed reports whether a disk's volume goes with its VM.
+func removed(spec *resources.VMConfigSpec, disk string) bool {
+	return slices.ContainsFunc(spec.Disks, func(d resources.Disk) bool { return d.Name == disk && d.OnDelete == resources.OnDeleteRemove })
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"gateway/api"
 	"gateway/api/client"
 )
 
@@ -54,17 +55,7 @@ func (a *app) deleteCommand() *cobra.Command {
 				return err
 			}
 
-			for _, lost := range deleted.Lost {
-				fmt.Fprintf(a.err, "gateway: %s/%s: given up: %s\n", kind.Name, args[1], lost)
-			}
-
-			if len(deleted.UsedBy) > 0 {
-				fmt.Fprintf(a.err, "gateway: %s/%s: waits until it is no longer used by %s\n", kind.Name, args[1], listed(deleted.UsedBy))
-			}
-
-			if file, ok := strings.CutPrefix(declarer, "file:"); ok {
-				fmt.Fprintf(a.err, "gateway: %s/%s: %s still declares it: it comes back when that file changes\n", kind.Name, args[1], file)
-			}
+			a.aboutDeletion(kind.Name+"/"+args[1], declarer, force, &deleted)
 
 			if !wait {
 				fmt.Fprintf(a.out, "%s/%s is being deleted\n", kind.Name, args[1])
@@ -102,6 +93,28 @@ func listed(names []string) string {
 	}
 
 	return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), len(names)-most)
+}
+
+// aboutDeletion says what a deletion gives up, leaves behind and waits for. declarer is who declares the object, where it is
+// deleted by force.
+func (a *app) aboutDeletion(object, declarer string, force bool, deleted *api.Deleted) {
+	for _, lost := range deleted.Lost {
+		fmt.Fprintf(a.err, "gateway: %s: given up: %s\n", object, lost)
+	}
+
+	for _, kept := range deleted.Kept {
+		if force {
+			fmt.Fprintf(a.err, "gateway: %s: leaves behind %s\n", object, kept)
+		}
+	}
+
+	if len(deleted.UsedBy) > 0 {
+		fmt.Fprintf(a.err, "gateway: %s: waits until it is no longer used by %s\n", object, listed(deleted.UsedBy))
+	}
+
+	if file, ok := strings.CutPrefix(declarer, "file:"); ok {
+		fmt.Fprintf(a.err, "gateway: %s: %s still declares it: it comes back when that file changes\n", object, file)
+	}
 }
 
 // declarerOf is who declares an object.

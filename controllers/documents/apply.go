@@ -34,6 +34,8 @@ type declaration struct {
 	rule *resources.ApplyRule
 	// only, where not nil, are the objects (KIND/NAME) to apply; the others are passed over.
 	only map[string]bool
+	// withheld are the objects (KIND/NAME) that are not declared, because they were deleted by force.
+	withheld map[string]bool
 	// takeFrom are the declarers that give objects up.
 	takeFrom map[string]resources.Origin
 }
@@ -91,6 +93,12 @@ func (c *Controller) apply(ctx context.Context, w controller.ReaderWriter, docum
 
 // applyOne declares one object, or takes it away where the sender may ask for that.
 func (c *Controller) applyOne(ctx context.Context, w controller.ReaderWriter, document config.Document, d declaration, name string) (resources.AppliedObject, error) {
+	if d.withheld[name] {
+		return resources.AppliedObject{
+			Kind: document.Kind.Name, Name: document.Resource.Metadata().ID(), Outcome: resources.OutcomeDeleted, Message: messageWithheld,
+		}, nil
+	}
+
 	if d.rule != nil && d.rule.Delete && wantsDeletion(document.Resource.Metadata()) {
 		done := resources.AppliedObject{Kind: document.Kind.Name, Name: document.Resource.Metadata().ID(), Outcome: resources.OutcomeDeleted}
 

@@ -172,6 +172,10 @@ func (c *Controller) applyFile(ctx context.Context, r controller.QRuntime, event
 		return spec, nil
 	}
 
+	if d.withheld, err = withheld(ctx, r, event, last); err != nil {
+		return spec, err
+	}
+
 	done, err := c.apply(ctx, r, documents, d)
 	if err != nil {
 		return spec, fmt.Errorf("error applying %s: %w", event.Path, err)
