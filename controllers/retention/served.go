@@ -18,7 +18,7 @@ const (
 	// interval is how often the events and actions are looked through. At 1,000 events a second there are 6,000 of them,
 	// which takes some ten milliseconds.
 	interval = time.Second
-	// keep is how long those stay at least that have a target: MapInput of those whom the event concerns reads it.
+	// keep is how long those stay at least that are needed: MapInput of those whom the event concerns reads its target.
 	keep = 5 * time.Second
 	// keepResync is the same for requests to look again, counted from the last one.
 	keepResync = time.Minute
@@ -26,7 +26,7 @@ const (
 	batch = 100
 )
 
-// served are the kinds that are looked through, and how long one stays since since, if it has a target or is no event.
+// served are the kinds that are looked through, and how long one that is needed stays since since.
 var served = []struct {
 	kind  resource.Kind
 	keep  time.Duration
@@ -74,7 +74,7 @@ func (c *Controller) look(ctx context.Context, r controller.QRuntime) error {
 
 		for _, item := range list.Items {
 			md := item.Metadata()
-			if !md.Finalizers().Empty() || hasTarget(item) && now.Sub(s.since(md)) < s.keep || !strings.HasPrefix(md.ID(), s.prefix) {
+			if !md.Finalizers().Empty() || needed(item) && now.Sub(s.since(md)) < s.keep || !strings.HasPrefix(md.ID(), s.prefix) {
 				continue
 			}
 
@@ -93,11 +93,17 @@ func (c *Controller) look(ctx context.Context, r controller.QRuntime) error {
 	return nil
 }
 
-// hasTarget reports whether somebody may still have to read the target of an event; of what is no event nobody knows.
-func hasTarget(r resource.Resource) bool {
-	a := resources.AttributesOf(r)
+// needed reports whether somebody may still want an event that nobody has to handle: those who read its target, and the sender who
+// waits for what became of its documents. Of what is no event nobody knows.
+func needed(r resource.Resource) bool {
+	switch spec := r.Spec().(type) {
+	case *resources.WebhookEventSpec:
+		return spec.Event.Target != nil || spec.Apply != nil
+	case *resources.MessageEventSpec:
+		return spec.Event.Target != nil || spec.Apply != nil
+	}
 
-	return a == nil || a.Target != nil
+	return true
 }
 
 // destroy takes a resource out of the state in the name of who made it, without a teardown first: nobody holds it, and each
