@@ -23,6 +23,7 @@ test=(
   gzip:gzip
   ping:iputils-ping
   curl:curl
+  ssh:openssh-client
   openssl:openssl
   virt-install:virtinst
   /usr/share/OVMF/OVMF_CODE_4M.fd:ovmf

@@ -103,6 +103,12 @@ func (g *gateway) cli(args ...string) string {
 	return out
 }
 
+// decode calls the program, requires that it succeeds, and decodes the JSON that it printed.
+func (g *gateway) decode(into any, args ...string) {
+	g.t.Helper()
+	require.NoError(g.t, json.Unmarshal([]byte(g.cli(args...)), into))
+}
+
 // get returns one object; an error where there is none yet.
 func (g *gateway) get(kind, name string) (object, error) {
 	g.t.Helper()

@@ -27,6 +27,8 @@ type Options struct {
 	KVM bool
 	// User is who QEMU runs as; default root.
 	User string
+	// TLS has it listen on the loopback interface of its own network too, for clients with a certificate.
+	TLS bool
 }
 
 // Daemon is a private libvirtd, with all that it started.
@@ -36,6 +38,8 @@ type Daemon struct {
 	// stdin takes commands for the parent; its end is the end of everything.
 	stdin  io.WriteCloser
 	stdout *bufio.Reader
+	// authority is nil without TLS.
+	authority *authority
 
 	mu  sync.Mutex // guards pid
 	pid int
@@ -87,7 +91,7 @@ func Start(ctx context.Context, options Options) (*Daemon, error) {
 }
 
 func (d *Daemon) launch(ctx context.Context, options Options) error {
-	if err := d.configure(cmp.Or(options.User, "root")); err != nil {
+	if err := d.configure(cmp.Or(options.User, "root"), options.TLS); err != nil {
 		return err
 	}
 
@@ -124,7 +128,7 @@ func (d *Daemon) launch(ctx context.Context, options Options) error {
 }
 
 // configure writes the private /etc/libvirt, and makes the directories that stand for the machine's own.
-func (d *Daemon) configure(user string) error {
+func (d *Daemon) configure(user string, tls bool) error {
 	for _, m := range mounts {
 		if err := os.MkdirAll(filepath.Join(d.root, m.name), 0o755); err != nil {
 			return err
@@ -135,8 +139,17 @@ func (d *Daemon) configure(user string) error {
 		return err
 	}
 
+	listen := ""
+
+	if tls {
+		var err error
+		if listen, err = d.configureTLS(); err != nil {
+			return fmt.Errorf("error making certificates: %w", err)
+		}
+	}
+
 	for name, text := range map[string]string{
-		"libvirtd.conf": "auth_unix_rw = \"none\"\nunix_sock_rw_perms = \"0700\"\n",
+		"libvirtd.conf": "auth_unix_rw = \"none\"\nunix_sock_rw_perms = \"0700\"\n" + listen,
 		"qemu.conf": fmt.Sprintf("user = %q\n", user) + "group = \"root\"\nsecurity_driver = \"none\"\nnamespaces = []\n" +
 			"cgroup_controllers = []\nstdio_handler = \"file\"\n",
 		"network.conf": "",

@@ -182,7 +182,12 @@ func startDaemon(root string) error {
 
 	const binary = "/usr/sbin/libvirtd"
 
-	pid, err := syscall.ForkExec(binary, []string{binary, "-f", "/etc/libvirt/libvirtd.conf", "-p", filepath.Join(root, "libvirtd.pid")},
+	args := []string{binary, "-f", "/etc/libvirt/libvirtd.conf", "-p", filepath.Join(root, "libvirtd.pid")}
+	if _, err := os.Stat(filepath.Join(root, "etc", "pki")); err == nil {
+		args = append(args, "--listen")
+	}
+
+	pid, err := syscall.ForkExec(binary, args,
 		&syscall.ProcAttr{Env: os.Environ(), Files: []uintptr{null.Fd(), log.Fd(), log.Fd()}})
 	if err != nil {
 		return fmt.Errorf("error starting libvirtd: %w", err)
