@@ -110,6 +110,7 @@ func (g *Gateway) controllers() ([]controller.Controller, []controller.QControll
 		g.guard(network.New(network.Options{Pool: g.pool, GatewayID: id, Barrier: g.store, Journal: journal})),
 		g.guard(vm.New(vm.Options{
 			Pool: g.pool, GatewayID: id, Barrier: g.store, Journal: journal, Registry: registry, OnReconcile: g.options.onReconcile,
+			ReadSecret: g.cfg.Policy.ReadSecret,
 		})),
 		g.guard(image.New(image.Options{
 			Pool: g.pool, Barrier: g.store, Journal: journal, Source: image.NewHTTPSource(g.cfg.Policy), Registry: registry,

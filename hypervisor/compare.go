@@ -19,6 +19,7 @@ const (
 	FieldFirmware    = "firmware"
 	FieldBoot        = "boot"
 	FieldDisks       = "disks"
+	FieldCloudInit   = "cloudInit"
 	FieldInterfaces  = "interfaces"
 	FieldGraphics    = "graphics"
 	FieldGuestAgent  = "guestAgent"
@@ -75,7 +76,8 @@ func (s *DomainSpec) Differences(other *DomainSpec) []string {
 	note(FieldMaxMemory, s.MaxMemory == other.MaxMemory || s.MaxMemory == s.Memory && other.MaxMemory == other.Memory)
 	note(FieldFirmware, s.Firmware == other.Firmware)
 	note(FieldBoot, sameBoot(s.Boot, other.Boot))
-	note(FieldDisks, sameDisks(s.Disks, other.Disks))
+	note(FieldDisks, sameDisks(withoutSeed(s.Disks), withoutSeed(other.Disks)))
+	note(FieldCloudInit, sameDisks(seedOf(s.Disks), seedOf(other.Disks)))
 	note(FieldInterfaces, sameInterfaces(s.Interfaces, other.Interfaces))
 	note(FieldGraphics, s.Graphics == other.Graphics)
 	note(FieldGuestAgent, s.GuestAgent == other.GuestAgent)

@@ -2,6 +2,38 @@ package hypervisor
 
 import "slices"
 
+// SeedDisk is the name of the CD-ROM that cloud-init reads. No disk of a document is called so, since names are in lower case. It is
+// a field of its own: FieldCloudInit.
+const SeedDisk = "cloudInit"
+
+func isSeed(d DomainDisk) bool { return d.Name == SeedDisk && !d.Foreign }
+
+// withoutSeed returns the disks that documents name.
+func withoutSeed(disks []DomainDisk) []DomainDisk {
+	return slices.DeleteFunc(slices.Clone(disks), isSeed)
+}
+
+// seedOf returns the seed alone; nothing where there is none.
+func seedOf(disks []DomainDisk) []DomainDisk {
+	return slices.DeleteFunc(slices.Clone(disks), func(d DomainDisk) bool { return !isSeed(d) })
+}
+
+// WithoutSeed returns the spec with the disks only that documents name; OnlySeed, with the seed as its only disk.
+func (s *DomainSpec) WithoutSeed() *DomainSpec {
+	c := *s
+	c.Disks = withoutSeed(s.Disks)
+
+	return &c
+}
+
+// OnlySeed is the opposite of WithoutSeed.
+func (s *DomainSpec) OnlySeed() *DomainSpec {
+	c := *s
+	c.Disks = seedOf(s.Disks)
+
+	return &c
+}
+
 // sameDisks reports whether two lists of disks are the same as far as somebody owns them: devices that no gateway made
 // count only where the other list names their path.
 func sameDisks(a, b []DomainDisk) bool {

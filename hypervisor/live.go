@@ -77,7 +77,7 @@ func LiveChanges(running, defined *DomainSpec, can HotPlug) []LiveChange {
 		case FieldMemory:
 			changes = append(changes, memoryChange(running, defined, can))
 		case FieldDisks:
-			changes = append(changes, diskChanges(running.Disks, defined.Disks, can)...)
+			changes = append(changes, diskChanges(withoutSeed(running.Disks), withoutSeed(defined.Disks), can)...)
 		case FieldInterfaces:
 			changes = append(changes, interfaceChanges(running.Interfaces, defined.Interfaces, can)...)
 		default:

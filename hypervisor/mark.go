@@ -45,3 +45,7 @@ func BridgeName(gateway, network string) string {
 
 // VolumeName returns the name of a disk's volume, unique on a host.
 func VolumeName(vm, disk string) string { return vm + "." + disk + ".qcow2" }
+
+// SeedName returns the name of the volume with what cloud-init reads: VM.cloud-init.DIGEST.iso, with the first 12 digits of a
+// digest of that, so that another content is another volume and a running guest keeps the one that it booted with.
+func SeedName(vm, digest string) string { return fmt.Sprintf("%s.cloud-init.%.12s.iso", vm, digest) }

@@ -57,6 +57,8 @@ type VMStatusSpec struct {
 	DisksMade []string `json:"disksMade,omitempty" protobuf:"18"`
 	// LeftBehind names what the VM still has on hosts that were given up by force.
 	LeftBehind []string `json:"leftBehind,omitempty" protobuf:"30"`
+	// Seeds names the volumes that were made for cloud-init and are not removed yet; it is written before they are made.
+	Seeds []string `json:"seeds,omitempty" protobuf:"31"`
 }
 
 // Address is one address of a VM, and who says so.
@@ -84,6 +86,7 @@ func (s VMStatusSpec) DeepCopy() VMStatusSpec {
 	s.Conditions = cloneSlice(s.Conditions)
 	s.RestartRequired = cloneSlice(s.RestartRequired)
 	s.DisksMade = cloneSlice(s.DisksMade)
+	s.Seeds = cloneSlice(s.Seeds)
 	s.LeftBehind = cloneSlice(s.LeftBehind)
 
 	if s.Override = clonePointer(s.Override); s.Override != nil {

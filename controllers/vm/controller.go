@@ -36,7 +36,7 @@ type Journal interface {
 	Append(e store.Entry) error
 }
 
-// Options of the controller. All but Concurrency and OnReconcile are required.
+// Options of the controller. All but Concurrency, ReadSecret and OnReconcile are required.
 type Options struct {
 	Pool    Pool
 	Barrier store.Barrier
@@ -46,6 +46,8 @@ type Options struct {
 	Registry  prometheus.Registerer
 	// Concurrency is how many VMs are worked on at a time; 0: DefaultConcurrency.
 	Concurrency uint
+	// ReadSecret reads a file that a document names for its secrets, if the policy allows; nil: none is read.
+	ReadSecret func(path string) ([]byte, error)
 	// OnReconcile is called at the start of each reconcile, if set.
 	OnReconcile func(vm string)
 }
@@ -94,6 +96,7 @@ func (c *Controller) Settings() controller.QSettings {
 			mapped(resources.NamespaceVMs, resources.ImageType),
 			mapped(resources.NamespaceVMs, resources.ImageStatusType),
 			mapped(resources.NamespaceVMs, resources.VMPlacementType),
+			mapped(resources.NamespaceNetworks, resources.NetworkType),
 			mapped(resources.NamespaceNetworks, resources.NetworkConfigType),
 			mapped(resources.NamespaceEvents, resources.DomainEventType),
 			mapped(resources.NamespaceVMs, resources.ResyncType),
@@ -134,8 +137,10 @@ func (c *Controller) Reconcile(ctx context.Context, logger *zap.Logger, r contro
 		p.checkHold,
 		p.claim,
 		p.ensureVolumes,
+		p.ensureSeed,
 		p.define,
 		p.power,
+		p.dropSeeds,
 		p.settle,
 	)
 }

@@ -226,6 +226,10 @@ func (p *pass) domainSpec() hypervisor.DomainSpec {
 		})
 	}
 
+	if seed := p.disks[hypervisor.SeedDisk]; s.CloudInit != nil && seed != "" {
+		d.Disks = append(d.Disks, hypervisor.DomainDisk{Name: hypervisor.SeedDisk, Path: seed, Format: "iso", ReadOnly: true, CDROM: true})
+	}
+
 	if len(s.Interfaces) > 0 {
 		for _, b := range p.network.TypedSpec().Interfaces {
 			d.Interfaces = append(d.Interfaces, hypervisor.DomainInterface{MAC: b.MAC, Network: b.LibvirtNetwork, Bridge: b.Bridge})

@@ -39,11 +39,16 @@ func (p *pass) leaveBehind(ctx context.Context) error {
 		left = append(left, fmt.Sprintf("volume %s on host %s", volumeName(p.id, disk), p.host()))
 	}
 
+	for _, seed := range p.status.Seeds {
+		left = append(left, fmt.Sprintf("volume %s on host %s", seed, p.host()))
+	}
+
 	if slices.Contains(p.status.LeftBehind, left[0]) {
 		return nil
 	}
 
 	p.status.LeftBehind = append(slices.Clone(p.status.LeftBehind), left...)
+	p.status.Seeds = nil
 	p.unknown("host " + p.host() + " was given up")
 
 	if err := p.flush(ctx); err != nil {

@@ -29,6 +29,8 @@ func (c *Controller) MapInput(ctx context.Context, _ *zap.Logger, r controller.Q
 		return []resource.Pointer{chain.VM(name)}, nil
 	case resources.HostType, resources.HostStatusType:
 		return mapHost(ctx, r, ptr.ID())
+	case resources.NetworkType:
+		return nil, nil // what changes of it for a VM comes by its NetworkConfig; it is an input since seeds read it
 	case resources.ImageType:
 		c.images.Lock()
 		defer c.images.Unlock()

@@ -63,6 +63,8 @@ func (pl *Planner) PlanVM(ctx context.Context, desired *resources.VMConfig) (hos
 		return host, plan, err
 	}
 
+	pl.guessSeed(p)
+
 	plan, err = p.driver.PlanDomain(ctx, p.domainSpec())
 
 	return host, plan, err
@@ -124,6 +126,21 @@ func (p *pass) guessDisks() {
 			if has.Name == d.Name {
 				p.disks[d.Name] = has.Path
 			}
+		}
+	}
+}
+
+// guessSeed leaves the seed as it is: that a guest reads another one when it boots is told by the document alone.
+func (pl *Planner) guessSeed(p *pass) {
+	if p.spec.CloudInit == nil {
+		return
+	}
+
+	p.disks[hypervisor.SeedDisk] = hypervisor.SeedName(p.id, "new")
+
+	for _, has := range p.domain.Spec.Disks {
+		if has.Name == hypervisor.SeedDisk {
+			p.disks[hypervisor.SeedDisk] = has.Path
 		}
 	}
 }

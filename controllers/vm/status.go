@@ -71,12 +71,6 @@ func (p *pass) applyOverride() {
 
 // accept says that the document is taken, and what of it is not acted upon.
 func (p *pass) accept() {
-	if p.config.TypedSpec().CloudInit != nil {
-		p.condition(resources.ConditionAccepted, resources.ConditionFalse, resources.ReasonNotSupported, "spec.cloudInit is not acted upon yet")
-
-		return
-	}
-
 	p.condition(resources.ConditionAccepted, resources.ConditionTrue, resources.ReasonAccepted, "")
 }
 

@@ -131,6 +131,10 @@ func (p *pass) removeDomain(ctx context.Context) (bool, error) {
 		p.see(nil)
 	}
 
+	if err := p.removeSeeds(ctx, ""); err != nil {
+		return false, err
+	}
+
 	if !p.deleting() {
 		return true, nil
 	}

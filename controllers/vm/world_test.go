@@ -82,6 +82,8 @@ type world struct {
 	reconciles atomic.Int64
 	stop       func()
 	sequence   uint64
+	// secrets are files that documents may name.
+	secrets map[string]string
 }
 
 // inWorld runs a test in a world of virtual time, with host a connected.
@@ -113,6 +115,13 @@ func (w *world) start() {
 	require.NoError(w.t, rt.RegisterQController(vm.New(vm.Options{
 		Pool: w.pool, Barrier: w.store, Journal: w.store.Journal(), GatewayID: gatewayID, Registry: w.registry,
 		OnReconcile: func(string) { w.reconciles.Add(1) },
+		ReadSecret: func(path string) ([]byte, error) {
+			if text, ok := w.secrets[path]; ok {
+				return []byte(text), nil
+			}
+
+			return nil, errors.New(path + " is not there")
+		},
 	})))
 
 	kind, _ := resources.KindByName("VM")

@@ -90,6 +90,7 @@ func Run(t *testing.T, h Harness) {
 		{"Networks", testNetworks},
 		{"Volumes", testVolumes},
 		{"Images", testImages},
+		{"Seeds", testSeeds},
 		{"Close", testClose},
 	}
 

@@ -93,3 +93,39 @@ func testVolumes(t *testing.T, h *Harness) {
 		}
 	})
 }
+
+func testSeeds(t *testing.T, h *Harness) {
+	need(t, h.Capabilities.Images, "content of volumes")
+
+	f := begin(t, h)
+	seed := func(content string) hypervisor.DomainDisk {
+		spec := hypervisor.VolumeSpec{Name: hypervisor.SeedName(fmt.Sprintf("contract-%d", sequence.Add(1)), "0123"), Content: []byte(content)}
+		f.Cleanup(func() { require.NoError(f, f.driver.RemoveVolume(f.ctx(), spec.Name)) })
+
+		return hypervisor.DomainDisk{Name: hypervisor.SeedDisk, Path: f.volume(spec, true), Format: "iso", ReadOnly: true, CDROM: true}
+	}
+
+	one, two := seed("one"), seed("two")
+	spec := f.spec()
+	spec.Disks = append(spec.Disks, one)
+	f.define(spec)
+
+	result, err := f.driver.DefineDomain(f.ctx(), spec)
+	require.NoError(t, err)
+	require.Empty(t, result.Changed, "it is defined as it was declared")
+	f.start(spec.UUID)
+	require.Empty(t, f.domain(spec.UUID).RestartRequired)
+
+	before := spec.Disks
+	spec.Disks = []hypervisor.DomainDisk{two}
+	result, err = f.driver.DefineDomain(f.ctx(), spec)
+	require.NoError(t, err)
+	require.Equal(t, []string{hypervisor.FieldCloudInit}, result.Changed)
+	require.Equal(t, []string{hypervisor.FieldCloudInit}, result.RestartRequired)
+	require.Equal(t, []string{hypervisor.FieldCloudInit}, f.domain(spec.UUID).RestartRequired)
+
+	spec.Disks = before
+	result, err = f.driver.DefineDomain(f.ctx(), spec)
+	require.NoError(t, err)
+	require.Empty(t, result.RestartRequired)
+}

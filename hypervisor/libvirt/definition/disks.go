@@ -128,15 +128,29 @@ func sameDisk(have *disk, want hypervisor.DomainDisk) bool {
 		(have.CDROM || have.ReadOnly == want.ReadOnly)
 }
 
-func sameDisks(doc *libvirtxml.Domain, spec *hypervisor.DomainSpec) bool {
-	disks := disksOf(doc)
+// isSeed reports whether a disk is the one that cloud-init reads.
+func (d *disk) isSeed() bool { return d.ours && d.Name == hypervisor.SeedDisk }
 
+func sameDisks(doc *libvirtxml.Domain, spec *hypervisor.DomainSpec) bool {
+	disks := slices.DeleteFunc(disksOf(doc), func(d disk) bool { return d.isSeed() })
+
+	return matchDisks(disks, spec.WithoutSeed().Disks)
+}
+
+func sameSeed(doc *libvirtxml.Domain, spec *hypervisor.DomainSpec) bool {
+	disks := slices.DeleteFunc(disksOf(doc), func(d disk) bool { return !d.isSeed() })
+
+	return matchDisks(disks, spec.OnlySeed().Disks)
+}
+
+// matchDisks reports whether a definition has exactly the disks that are wanted, and those of others where they are named.
+func matchDisks(disks []disk, wanted []hypervisor.DomainDisk) bool {
 	var (
 		matched int
 		last    uint
 	)
 
-	for _, want := range spec.Disks {
+	for _, want := range wanted {
 		have := find(disks, want)
 		if have == nil || !sameDisk(have, want) {
 			return false
@@ -179,7 +193,8 @@ func setDisks(doc *libvirtxml.Domain, spec *hypervisor.DomainSpec, host Host) {
 
 		fillDisk(&device, want)
 
-		if ordered {
+		// Nothing boots from a seed.
+		if ordered && want.Name != hypervisor.SeedDisk {
 			device.Boot = &libvirtxml.DomainDeviceBoot{Order: uint(i + 1)}
 		}
 

@@ -35,6 +35,7 @@ var fields = []field{
 	{name: hypervisor.FieldFirmware, same: sameFirmware, set: setFirmware},
 	{name: hypervisor.FieldBoot, same: sameBoot, set: setBoot},
 	{name: hypervisor.FieldDisks, same: sameDisks, set: setDisks},
+	{name: hypervisor.FieldCloudInit, same: sameSeed, set: setDisks},
 	{name: hypervisor.FieldInterfaces, same: sameInterfaces, set: setInterfaces},
 	{name: hypervisor.FieldGraphics, same: sameGraphics, set: setGraphics},
 	{name: hypervisor.FieldGuestAgent, same: sameGuestAgent, set: setGuestAgent},
