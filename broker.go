@@ -46,6 +46,8 @@ func (g *Gateway) runBroker(ctx context.Context) error {
 		g.logger.Info("the embedded NATS server listens", zap.String("url", embedded.URL()))
 	}
 
+	g.announce()
+
 	connection, err := broker.Connect(g.cfg.NATS, embedded, g.logger)
 	if err != nil {
 		return err
@@ -74,6 +76,12 @@ func (g *Gateway) runBroker(ctx context.Context) error {
 	}
 
 	return group.Wait()
+}
+
+// announce says that the gateway runs: HTTP and the socket have had their ports since it was built, and now NATS has its own.
+func (g *Gateway) announce() {
+	g.logger.Info("the gateway runs", zap.String("id", g.ID()), zap.String("version", g.options.version),
+		zap.String("http", g.HTTPAddr()), zap.String("socket", g.socket.Path()), zap.Strings("documents", g.cfg.Documents))
 }
 
 // claim takes the prefix and makes the streams. While an external server is away it tries again; it returns nil when ctx

@@ -146,9 +146,6 @@ func (g *Gateway) Run(ctx context.Context) error {
 	group.Go(func() error { return g.http.Run(working) })
 	group.Go(func() error { return g.socket.Run(working) })
 
-	g.logger.Info("the gateway runs", zap.String("id", g.ID()), zap.String("version", g.options.version),
-		zap.String("http", g.HTTPAddr()), zap.String("socket", g.socket.Path()), zap.Strings("documents", g.cfg.Documents))
-
 	err := group.Wait()
 	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
 		err = nil

@@ -26,6 +26,8 @@ type decoder struct {
 	faulty map[string]bool
 	// emptyIsAbsent accepts `key:` without a value. In documents it is refused, because a file that was cut off looks so.
 	emptyIsAbsent bool
+	// open is the line in which the text may have been cut off; 0: none.
+	open int
 }
 
 func newDecoder(file string) *decoder {

@@ -31,7 +31,14 @@ type Document struct {
 // type, a duplicate key or a value out of range is a fault. The error is of type Errors and holds every fault of the file,
 // each with its position; no document is returned with it, because a file that is wrong in part may be wrong in all.
 // file is only what messages name.
-func Decode(file string, data []byte) ([]Document, error) {
+func Decode(file string, data []byte) ([]Document, error) { return decodeText(file, data, nil) }
+
+// DecodeAllowed is Decode, with what a policy does not allow as faults at their positions.
+func DecodeAllowed(file string, data []byte, policy Policy) ([]Document, error) {
+	return decodeText(file, data, &policy)
+}
+
+func decodeText(file string, data []byte, policy *Policy) ([]Document, error) {
 	roots, errs := parse(file, data)
 
 	if len(errs) == 0 && len(roots) == 1 {
@@ -42,7 +49,25 @@ func Decode(file string, data []byte) ([]Document, error) {
 		}
 	}
 
-	return decodeAll(file, roots, errs)
+	return text{file, policy, openLine(data)}.decode(roots, errs)
+}
+
+// text is what documents are decoded from.
+type text struct {
+	file string
+	// policy is what documents are held by; nil: by none.
+	policy *Policy
+	// open is the number of the last line, where it does not end: the text may have been cut off there. Otherwise 0.
+	open int
+}
+
+func openLine(data []byte) int {
+	data = bytes.TrimRight(data, "\x00") // the other half of a line's end in UTF-16
+	if bytes.HasSuffix(data, []byte("\n")) {
+		return 0
+	}
+
+	return bytes.Count(data, []byte("\n")) + 1
 }
 
 // itemsOf returns the documents of a list, as commands print one: {items: […]}; nil: it is none.
@@ -69,7 +94,7 @@ func DecodeJSON(file string, data []byte) ([]Document, error) {
 		return nil, Errors{{File: file, Line: 1, Column: 1, Message: fmt.Sprintf("more than %d documents", maxDocuments)}}
 	}
 
-	return decodeAll(file, roots, errs)
+	return text{file, nil, 0}.decode(roots, errs)
 }
 
 // notJSON returns where the text stops being a JSON object or array; nil when it is one. Without it the rest of YAML,
@@ -95,7 +120,7 @@ func notJSON(file string, data []byte) *Error {
 	return nil
 }
 
-func decodeAll(file string, roots []*yaml.Node, errs Errors) ([]Document, error) {
+func (t text) decode(roots []*yaml.Node, errs Errors) ([]Document, error) {
 	documents := make([]Document, 0, len(roots))
 	lines := map[string]int{}
 
@@ -104,7 +129,7 @@ func decodeAll(file string, roots []*yaml.Node, errs Errors) ([]Document, error)
 			break
 		}
 
-		document, faults := decodeOne(file, root)
+		document, faults := t.decodeOne(root)
 		errs = append(errs, faults...)
 
 		if document.Kind != nil {
@@ -113,7 +138,7 @@ func decodeAll(file string, roots []*yaml.Node, errs Errors) ([]Document, error)
 			}
 
 			if object := document.Kind.Name + "/" + document.Resource.Metadata().ID(); lines[object] > 0 {
-				errs = append(errs, Error{File: file, Line: document.Line, Column: document.Column,
+				errs = append(errs, Error{File: t.file, Line: document.Line, Column: document.Column,
 					Message: fmt.Sprintf("%s is already declared in line %d", object, lines[object])})
 			} else {
 				lines[object] = document.Line
@@ -147,8 +172,9 @@ type envelope struct {
 var envelopeFields = []string{"apiVersion", "kind", "metadata", "spec"}
 
 // decodeOne decodes one document. The returned document has no Kind when there is nothing to go on with.
-func decodeOne(file string, root *yaml.Node) (Document, Errors) {
-	d := newDecoder(file)
+func (t text) decodeOne(root *yaml.Node) (Document, Errors) {
+	d := newDecoder(t.file)
+	d.open = t.open
 
 	if root.Kind != yaml.MappingNode {
 		d.fail(root, "", "a document is a mapping with apiVersion, kind, metadata and spec, not a %s", describe(root))
@@ -178,7 +204,11 @@ func decodeOne(file string, root *yaml.Node) (Document, Errors) {
 	d.fieldErrors(root, resources.ValidateAnnotations("metadata.annotations", md.Annotations))
 	d.fieldErrors(root, resources.Validate(r))
 
-	return Document{Resource: r, Kind: kind, File: file, Line: root.Line, Column: root.Column, ExpectRevision: md.Revision}, d.errs
+	if t.policy != nil {
+		d.fieldErrors(root, t.policy.Check(r))
+	}
+
+	return Document{Resource: r, Kind: kind, File: t.file, Line: root.Line, Column: root.Column, ExpectRevision: md.Revision}, d.errs
 }
 
 // envelope sorts the fields of a document.
@@ -189,8 +219,8 @@ func (d *decoder) envelope(root *yaml.Node) (outer envelope) {
 		key, value := root.Content[i], root.Content[i+1]
 
 		switch target, ok := targets[key.Value]; {
-		case key.Value == "status":
-			d.fail(key, "", "status is written by the gateway: leave it out")
+		case key.Value == "status": // the gateway's, as `get -o yaml` shows it
+		case key.Value == "spec" && emptied(value) && key.Line != d.open: // the empty one
 		case !ok:
 			d.unknown(key, "", envelopeFields)
 		case !d.absent(key, value, key.Value):
@@ -201,6 +231,9 @@ func (d *decoder) envelope(root *yaml.Node) (outer envelope) {
 
 	return outer
 }
+
+// emptied reports whether a value was left out behind its key.
+func emptied(value *yaml.Node) bool { return scalarTag(value) == tagNull && value.Style&yaml.TaggedStyle == 0 }
 
 func (d *decoder) apiVersion(root, n *yaml.Node) {
 	switch {
@@ -250,8 +283,9 @@ func (d *decoder) kind(root, n *yaml.Node) *resources.Kind {
 	return nil
 }
 
-// readOnly are the fields of metadata that `gateway get` shows and nobody declares.
-var readOnly = []string{"uid", "created", "origin"}
+// readOnly are the fields of metadata that `gateway get` shows and nobody declares. They are passed over, so that what was
+// shown can be applied again.
+var readOnly = []string{"uid", "created", "origin", "deleting"}
 
 func (d *decoder) metadata(root, n *yaml.Node) (md metadata) {
 	if n == nil {
@@ -266,13 +300,9 @@ func (d *decoder) metadata(root, n *yaml.Node) (md metadata) {
 		kept := &yaml.Node{Kind: yaml.MappingNode, Line: n.Line, Column: n.Column}
 
 		for i := 0; i < len(n.Content); i += 2 {
-			if key := n.Content[i]; slices.Contains(readOnly, key.Value) {
-				d.fail(key, "metadata."+key.Value, "written by the gateway: leave it out")
-
-				continue
+			if !slices.Contains(readOnly, n.Content[i].Value) {
+				kept.Content = append(kept.Content, n.Content[i], n.Content[i+1])
 			}
-
-			kept.Content = append(kept.Content, n.Content[i], n.Content[i+1])
 		}
 
 		n = kept

@@ -157,10 +157,6 @@ func TestFaultsAreFoundAtTheirPosition(t *testing.T) {
 		"no metadata": {
 			"apiVersion: gateway/v1alpha1\nkind: VM\n", []string{`f.yaml:1:1: metadata: metadata with a name is required`},
 		},
-		"what the gateway writes": {
-			"apiVersion: gateway/v1alpha1\nkind: VM\nmetadata: {name: a, uid: x}\nstatus: {}\n",
-			[]string{"f.yaml:3:21: metadata.uid: written by the gateway: leave it out", "f.yaml:4:1: status is written by the gateway: leave it out"},
-		},
 		"annotations of the gateway": {
 			"apiVersion: gateway/v1alpha1\nkind: VM\nmetadata: {name: a, annotations: {gateway.dev/origin: api}}\n",
 			[]string{"f.yaml:3:55: metadata.annotations.gateway.dev/origin: names starting with gateway.dev/ are the gateway's own"},
@@ -215,11 +211,47 @@ func TestCaseS22AFileThatWasCutIsRefused(t *testing.T) {
 	for _, cut := range []string{"cpus:", "disks:", "- ", "- name:", "network:", "spec:", "metadata:", "kind:"} {
 		i := strings.Index(whole, cut)
 		require.Positive(t, i, cut)
-		faults(t, whole[:i+len(cut)]+"\n")
+
+		end := "\n"
+		if cut == "spec:" {
+			end = "" // a line that ends is an empty specification
+		}
+
+		faults(t, whole[:i+len(cut)]+end)
 	}
 
 	require.Equal(t, []string{"f.yaml:7:4: spec.disks[0]: a value is missing in the list"}, faults(t, vmText("a", "disks:", "- ")))
 	require.Equal(t, []string{"f.yaml:6:3: spec.cpus: a value is missing: write one, or leave the field out"}, faults(t, vmText("a", "cpus:")))
+}
+
+func TestASpecificationWithoutAValueIsTheEmptyOne(t *testing.T) {
+	const head = "apiVersion: gateway/v1alpha1\nkind: VM\nmetadata: {name: a}\n"
+
+	for _, text := range []string{head, head + "spec:\n", head + "spec: # all defaults\n", head + "spec:\n---\n", head + "spec: null\n", head + "spec: {}\n"} {
+		require.Equal(t, *resources.NewVMConfig("").TypedSpec(), *decodeVM(t, text), text)
+	}
+
+	require.Equal(t, []string{"f.yaml:4:1: spec: a value is missing: write one, or leave the field out"}, faults(t, head+"spec:"))
+	require.Equal(t, []string{"f.yaml:1:1: spec.uri: a libvirt URI is required, as qemu:///system or sim://NAME"},
+		faults(t, "apiVersion: gateway/v1alpha1\nkind: Host\nmetadata: {name: a}\nspec:\n"))
+}
+
+func TestWhatTheGatewayWritesIsPassedOver(t *testing.T) {
+	documents, err := Decode("f.yaml", []byte("apiVersion: gateway/v1alpha1\nkind: VM\nmetadata: {name: a, uid: x, created: 2026-05-01T08:00:00Z, origin: api, deleting: true, revision: 7}\n"+
+		"status: {state: running, conditions: [{type: Converged}]}\n"))
+	require.NoError(t, err)
+	require.Equal(t, int64(7), documents[0].ExpectRevision, "the revision counts")
+	require.Empty(t, resources.UIDOf(documents[0].Resource.Metadata()))
+}
+
+func TestWhatPolicyDoesNotAllowIsAFaultAtItsPosition(t *testing.T) {
+	text := []byte("apiVersion: gateway/v1alpha1\nkind: Host\nmetadata: {name: a}\nspec:\n  uri: qemu+tcp://elsewhere/system\n")
+
+	_, err := Decode("f.yaml", text)
+	require.NoError(t, err)
+
+	_, err = DecodeAllowed("f.yaml", text, Default().Policy)
+	require.ErrorContains(t, err, "f.yaml:5:8: spec.uri: ")
 }
 
 func TestANullThatIsWrittenLeavesTheFieldOut(t *testing.T) {

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"gateway/api/client"
+	"gateway/config"
 	"gateway/resources"
 )
 
@@ -64,7 +65,7 @@ func timeoutFlag(cmd *cobra.Command, timeout *time.Duration) {
 }
 
 func (a *app) apply(ctx context.Context, flags applyFlags) error {
-	sources, faults, err := a.readSources(flags.files)
+	sources, faults, err := a.readSources(flags.files, config.Decode)
 	if err != nil {
 		return err
 	}

@@ -23,9 +23,12 @@ type source struct {
 	documents []config.Document
 }
 
+// decode is config.Decode, or what checks more.
+type decode func(file string, data []byte) ([]config.Document, error)
+
 // readSources reads and decodes what -f names: files, directories, or - for standard input. The faults of all are returned
 // together, each with its position; other errors are about reading.
-func (a *app) readSources(names []string) ([]source, config.Errors, error) {
+func (a *app) readSources(names []string, decode decode) ([]source, config.Errors, error) {
 	if len(names) == 0 {
 		return nil, nil, usageError("name documents with -f FILE, -f DIRECTORY or -f - (standard input)")
 	}
@@ -47,7 +50,7 @@ func (a *app) readSources(names []string) ([]source, config.Errors, error) {
 	declared := map[string]string{}
 
 	for i := range sources {
-		documents, err := config.Decode(sources[i].name, sources[i].data)
+		documents, err := decode(sources[i].name, sources[i].data)
 		if found, ok := errors.AsType[config.Errors](err); ok {
 			faults = append(faults, found...)
 		} else if err != nil {

@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"gateway/api"
 	"gateway/api/client"
 	"gateway/resources"
 )
@@ -49,6 +50,10 @@ func (a *app) getCommand() *cobra.Command {
 				return usageError("give either a name or a selector, not both")
 			}
 
+			if err := checkSelector(flags.selector); err != nil {
+				return err
+			}
+
 			ctx, stop := interruptible(cmd)
 			defer stop()
 
@@ -74,6 +79,19 @@ func (a *app) getCommand() *cobra.Command {
 
 func selectorFlag(cmd *cobra.Command, selector *string) {
 	cmd.Flags().StringVarP(selector, "selector", "l", "", "labels that objects must have: KEY=VALUE,…; {} is all")
+}
+
+// checkSelector finds a selector that does not parse before a gateway is asked for.
+func checkSelector(text string) error {
+	if text == "" {
+		return nil
+	}
+
+	if _, err := api.ParseSelector(text); err != nil {
+		return usageError("-l: %w", err)
+	}
+
+	return nil
 }
 
 // get prints one object, or a list.
