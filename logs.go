@@ -1,8 +1,13 @@
 package gateway
 
 import (
+	"errors"
+	"slices"
+
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
+
+	"gateway/store"
 )
 
 // routine are the messages of the COSI runtime at level info: one for each reconcile, which would cost a third of its CPU,
@@ -18,7 +23,11 @@ func withoutRoutine(logger *zap.Logger) *zap.Logger {
 	return logger.WithOptions(zap.WrapCore(func(core zapcore.Core) zapcore.Core { return quietCore{core} }))
 }
 
-// quietCore leaves out the routine at level info; at level debug all is there.
+// failures are the runtime's messages that something failed. While the store can't be written everything does, again and again:
+// the store itself says when that begins and ends.
+var failures = map[string]bool{"reconcile failed": true, "controller failed": true}
+
+// quietCore leaves out the routine at level info, and what fails with the store; at level debug all is there.
 type quietCore struct{ zapcore.Core }
 
 // With implements zapcore.Core.
@@ -30,5 +39,25 @@ func (c quietCore) Check(entry zapcore.Entry, checked *zapcore.CheckedEntry) *za
 		return checked
 	}
 
+	if failures[entry.Message] && c.Enabled(entry.Level) {
+		return checked.AddCore(entry, c) // its fields are looked at when it is written
+	}
+
 	return c.Core.Check(entry, checked)
+}
+
+// Write implements zapcore.Core, for the entries that Check did not leave to the core within.
+func (c quietCore) Write(entry zapcore.Entry, fields []zapcore.Field) error {
+	if failures[entry.Message] && !c.Enabled(zapcore.DebugLevel) && slices.ContainsFunc(fields, unwritable) {
+		return nil
+	}
+
+	return c.Core.Write(entry, fields)
+}
+
+// unwritable reports whether a field is the error of a store that can't be written.
+func unwritable(field zapcore.Field) bool {
+	err, ok := field.Interface.(error)
+
+	return ok && field.Type == zapcore.ErrorType && errors.Is(err, store.ErrUnwritable)
 }

@@ -117,20 +117,25 @@ func (c *Claim) keep(ctx context.Context, id string, renewal time.Duration) erro
 	ticker := time.NewTicker(renewal)
 	defer ticker.Stop()
 
-	for {
+	for failing := false; ; {
 		select {
 		case <-ctx.Done():
 			return c.giveUp()
 		case <-ticker.C:
 		}
 
-		if err := c.renew(ctx, id); err != nil {
-			if errors.Is(err, ErrClaimed) {
-				return err
-			}
+		err := c.renew(ctx, id)
 
-			c.logger.Warn("the claim on the NATS prefix could not be renewed", zap.Error(err))
+		switch {
+		case errors.Is(err, ErrClaimed):
+			return err
+		case err != nil && !failing && ctx.Err() == nil:
+			c.logger.Warn("the claim on the NATS prefix can't be renewed; it is tried again", zap.Error(err))
+		case err == nil && failing:
+			c.logger.Info("the claim on the NATS prefix is renewed again")
 		}
+
+		failing = err != nil
 	}
 }
 

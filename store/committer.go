@@ -78,7 +78,7 @@ func (c *committer) commit(batch []op) bool {
 			c.logger.Error("the store can't be written; nothing is taken in until it can", zap.Error(err))
 		}
 
-		c.queue.failed(fmt.Errorf("the store can't be written: %w", err))
+		c.queue.failed(fmt.Errorf("%w: %w", ErrUnwritable, err))
 
 		if closed, _ := c.queue.state(); closed {
 			if closing++; closing >= closingRetries {

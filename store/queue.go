@@ -23,6 +23,9 @@ const (
 // ErrClosed says that the store is closed.
 var ErrClosed = errors.New("the store is closed")
 
+// ErrUnwritable says that the store can't be written at the moment, as on a full disk. It is logged where it begins and ends.
+var ErrUnwritable = errors.New("the store can't be written")
+
 // stuckAfter is how long a commit may take before the store counts as unhealthy: libvirt's own calls give up after less.
 const stuckAfter = 10 * time.Second
 

@@ -146,24 +146,24 @@ func (w *writeAhead) wake() {
 	}
 }
 
-// run makes checkpoints until the log is closed. One that fails is made again, as the committer's attempts are.
+// run makes checkpoints until the log is closed. One that fails is made again, as the committer's attempts are; the log tells of
+// the first failure and of the end of it.
 func (w *writeAhead) run() {
 	defer close(w.ended)
 
-	delay := firstRetry
-
-	for {
-		var wait <-chan time.Time
+	for delay := firstRetry; ; {
+		var (
+			wait <-chan time.Time
+			kick = w.kick
+		)
 
 		switch due, err := w.due(); {
 		case err != nil:
-			wait = time.After(delay)
+			wait, kick = time.After(delay), nil // what is written meanwhile does not put the next attempt off
 			delay = min(2*delay, lastRetry)
 		case due == 0:
-			delay = firstRetry
-
-			if err := w.checkpoint(); err != nil {
-				w.logger.Error("the store file can't be written; changes stay in the log", zap.Error(err))
+			if w.reported(delay > firstRetry) {
+				delay = firstRetry
 			}
 
 			continue
@@ -172,13 +172,28 @@ func (w *writeAhead) run() {
 		}
 
 		select {
-		case <-w.kick:
+		case <-kick:
 		case <-wait:
 			w.retry()
 		case <-w.closing:
 			return
 		}
 	}
+}
+
+// reported makes a checkpoint, logs when it is the first that fails or that succeeds, and reports whether it succeeded. failing says
+// whether the last one failed.
+func (w *writeAhead) reported(failing bool) bool {
+	err := w.checkpoint()
+
+	switch {
+	case err != nil && !failing:
+		w.logger.Error("the store file can't be written; changes stay in the log", zap.Error(err))
+	case err == nil && failing:
+		w.logger.Info("the store file can be written again")
+	}
+
+	return err == nil
 }
 
 // due says when the next checkpoint is: 0 for now, less than 0 for not before something is written. It returns the failure of the

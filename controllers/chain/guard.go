@@ -4,12 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"time"
 
 	"github.com/cosi-project/runtime/pkg/controller"
 	"github.com/cosi-project/runtime/pkg/resource"
 	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/zap"
+
+	"gateway/store"
 )
 
 // Metrics of all guarded controllers.
@@ -44,6 +47,13 @@ type guarded struct {
 	metrics *Metrics
 }
 
+// A store that can't be written is waited for: it is not the reconcile that fails, and its log says so once. The pause is short, so that
+// all goes on soon after it can, and not the same for all, which would come at once.
+const (
+	unwritablePause  = 2 * time.Second
+	unwritableJitter = 2 * time.Second
+)
+
 // Guard gives every reconcile of ctrl a deadline, which COSI does not, and its duration and failures to the metrics. An
 // error that wraps context.Canceled counts as success with COSI; unless the runtime itself stops, it is turned into a
 // failure, so that the item is tried again.
@@ -67,6 +77,10 @@ func (g *guarded) Reconcile(ctx context.Context, logger *zap.Logger, r controlle
 
 	if requeue, ok := errors.AsType[*controller.RequeueError](err); ok && requeue.Err() == nil {
 		return err
+	}
+
+	if errors.Is(err, store.ErrUnwritable) {
+		return controller.NewRequeueInterval(unwritablePause + rand.N(unwritableJitter))
 	}
 
 	g.metrics.failures.WithLabelValues(g.Name()).Inc()
