@@ -91,7 +91,7 @@ func (a *app) diff(ctx context.Context, flags diffFlags) error {
 func (a *app) diffRequest(flags diffFlags) (api.DiffRequest, error) {
 	request := api.DiffRequest{API: flags.api}
 
-	sources, faults, err := a.readSources(flags.files)
+	sources, faults, err := a.readSources(flags.files, config.Decode)
 	if err != nil {
 		return request, err
 	}
