@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"gateway/api"
+	"gateway/config"
 )
 
 // diffFlags are the flags of `gateway diff`.
