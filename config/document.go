@@ -233,7 +233,9 @@ func (d *decoder) envelope(root *yaml.Node) (outer envelope) {
 }
 
 // emptied reports whether a value was left out behind its key.
-func emptied(value *yaml.Node) bool { return scalarTag(value) == tagNull && value.Style&yaml.TaggedStyle == 0 }
+func emptied(value *yaml.Node) bool {
+	return scalarTag(value) == tagNull && value.Style&yaml.TaggedStyle == 0
+}
 
 func (d *decoder) apiVersion(root, n *yaml.Node) {
 	switch {
