@@ -8,6 +8,7 @@ import (
 
 	"github.com/cosi-project/runtime/pkg/controller"
 	"github.com/cosi-project/runtime/pkg/controller/generic/destroy"
+	"github.com/cosi-project/runtime/pkg/resource"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/prometheus/client_golang/prometheus"
@@ -106,7 +107,7 @@ func (g *Gateway) controllers() ([]controller.Controller, []controller.QControll
 			Pacer: store.NewPacer(0, resources.ControllerHost, resources.ControllerDocuments),
 		}), documentsTimeout, g.shared.chain),
 		g.guard(trigger.New(trigger.Options{Journal: journal, Registry: registry})),
-		g.guard(placement.New(placement.Options{Pool: g.pool, GatewayID: id})),
+		g.guard(placement.New(placement.Options{Pool: g.pool, GatewayID: id, Holders: []resource.Finalizer{resources.ControllerNetwork}})),
 		g.guard(network.New(network.Options{Pool: g.pool, GatewayID: id, Barrier: g.store, Journal: journal})),
 		g.guard(vm.New(vm.Options{
 			Pool: g.pool, GatewayID: id, Barrier: g.store, Journal: journal, Registry: registry, OnReconcile: g.options.onReconcile,

@@ -77,6 +77,7 @@ func New(cfg *config.Config, opts ...Option) (*Gateway, error) {
 	policy.NATSPrefix = cfg.NATS.Prefix
 
 	g.admission = store.NewAdmission(policy, g.store.Journal())
+	g.admission.Hold("VM", resources.ControllerPlacement, resources.ControllerNetwork, resources.ControllerVM)
 	// Hosts are parked in their queue, to be looked at again at an interval.
 	g.pacer = store.NewPacer(0, resources.ControllerHost)
 	g.pool = hypervisor.NewPool(g.options.openers, g.store.GatewayID(), hypervisor.PoolOptions{

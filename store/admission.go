@@ -28,11 +28,23 @@ type Policy interface {
 type Admission struct {
 	policy  Policy
 	journal Journal
+	// holders are the finalizers that new objects have from the start, by kind.
+	holders map[string][]resource.Finalizer
 }
 
 // NewAdmission returns the admission layer. Without a policy (nil) nothing is held by one: that is for tests.
 func NewAdmission(policy Policy, journal Journal) *Admission {
 	return &Admission{policy: policy, journal: journal}
+}
+
+// Hold gives new objects of a kind the finalizers of controllers that hold every one of them, so that these need no write each to
+// do so. Such a controller has to be running: nothing of the kind goes without it. It is called before the first Apply.
+func (a *Admission) Hold(kind string, finalizers ...resource.Finalizer) {
+	if a.holders == nil {
+		a.holders = map[string][]resource.Finalizer{}
+	}
+
+	a.holders[kind] = finalizers
 }
 
 // Change is an object that somebody declares.
@@ -164,6 +176,10 @@ func (a *Admission) newObject(kind *resources.Kind, c *Change) (resource.Resourc
 	resources.SetRevision(created.Metadata(), 1)
 	resources.SetOrigin(created.Metadata(), c.Origin)
 	resources.SetCause(created.Metadata(), c.Cause)
+
+	for _, finalizer := range a.holders[kind.Name] {
+		created.Metadata().Finalizers().Add(finalizer)
+	}
 
 	return created, nil
 }

@@ -407,3 +407,23 @@ func TestALostRaceIsTriedAgainButNotForEver(t *testing.T) {
 	_, err = f.Apply(t.Context(), w, store.Change{Object: vm("web", cpus(3)), Origin: fileA})
 	require.ErrorContains(t, err, "changed in between")
 }
+
+func TestANewObjectHasTheFinalizersOfThoseWhoHoldEveryOneOfItsKind(t *testing.T) {
+	f := newFixture(t, nil)
+	f.Hold("VM", resources.ControllerVM, resources.ControllerNetwork)
+	f.apply(t, store.Change{Object: vm("web"), Origin: fileA})
+	f.apply(t, store.Change{Object: resources.NewNetwork("lan"), Origin: fileA})
+	require.ElementsMatch(t, []string{resources.ControllerVM, resources.ControllerNetwork}, *f.vm(t, "web").Metadata().Finalizers())
+
+	// A change puts none on that was taken off.
+	require.NoError(t, f.State().RemoveFinalizer(t.Context(), vm("web").Metadata(), resources.ControllerVM))
+
+	changed := vm("web")
+	changed.TypedSpec().CPUs = 3
+	f.apply(t, store.Change{Object: changed, Origin: fileA})
+	require.Equal(t, resource.Finalizers{resources.ControllerNetwork}, *f.vm(t, "web").Metadata().Finalizers())
+
+	lan, err := f.State().Get(t.Context(), resources.NewNetwork("lan").Metadata())
+	require.NoError(t, err)
+	require.True(t, lan.Metadata().Finalizers().Empty())
+}

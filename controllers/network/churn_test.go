@@ -51,7 +51,7 @@ func churn(t *testing.T, last func(*chaintest.Rig) controller.QController, dice 
 
 	g := chaintest.New(t, func(g *chaintest.Rig) []controller.QController {
 		return []controller.QController{
-			placement.New(placement.Options{Pool: g.Pool, GatewayID: chaintest.GatewayID}),
+			placement.New(placement.Options{Pool: g.Pool, GatewayID: chaintest.GatewayID, Holders: []resource.Finalizer{resources.ControllerNetwork}}),
 			network.New(network.Options{Pool: g.Pool, GatewayID: chaintest.GatewayID, Barrier: g.Store, Journal: g.Store.Journal()}),
 			last(g),
 		}

@@ -37,6 +37,9 @@ type Options struct {
 	Pool Pool
 	// GatewayID marks what is ours on hypervisors.
 	GatewayID string
+	// Holders are the controllers that hold every placement: a new one has their finalizers, so that they need no write each to
+	// put them on.
+	Holders []resource.Finalizer
 }
 
 // Controller places VMs. It implements controller.QController.

@@ -130,6 +130,12 @@ func (p *pass) write(ctx context.Context, want resources.VMPlacementSpec) error 
 			return nil
 		}
 
+		if placement.Metadata().Version().Equal(resource.VersionUndefined) {
+			for _, holder := range p.c.options.Holders {
+				placement.Metadata().Finalizers().Add(holder)
+			}
+		}
+
 		*placement.TypedSpec() = want
 
 		labels := map[string]string{}

@@ -50,7 +50,7 @@ func (w *chainWorld) generation(d time.Duration, during func()) {
 
 	controllers := []controller.QController{
 		host.New(host.Options{Pool: pool}),
-		placement.New(placement.Options{Pool: pool, GatewayID: gatewayID}),
+		placement.New(placement.Options{Pool: pool, GatewayID: gatewayID, Holders: []resource.Finalizer{resources.ControllerNetwork}}),
 		network.New(network.Options{Pool: pool, GatewayID: gatewayID, Barrier: w.store, Journal: w.store.Journal()}),
 		vm.New(vm.Options{
 			Pool: pool, GatewayID: gatewayID, Barrier: w.store, Journal: w.store.Journal(), Registry: prometheus.NewRegistry(),

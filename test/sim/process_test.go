@@ -9,6 +9,7 @@ import (
 	"github.com/cosi-project/runtime/pkg/controller"
 	"github.com/cosi-project/runtime/pkg/controller/generic/destroy"
 	"github.com/cosi-project/runtime/pkg/controller/runtime"
+	"github.com/cosi-project/runtime/pkg/resource"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/siderolabs/gen/optional"
 	"go.uber.org/zap"
@@ -78,6 +79,7 @@ func newProcess(w *world) (*process, error) {
 
 	p.intake, p.guard = intake.NewMetrics(p.registry), chain.NewMetrics(p.registry)
 	p.admission = store.NewAdmission(p.config.Policy, p.store.Journal())
+	p.admission.Hold("VM", resources.ControllerPlacement, resources.ControllerNetwork, resources.ControllerVM)
 	p.pool = hypervisor.NewPool(map[string]hypervisor.Opener{"sim": p.gate.opener(sim.NewOpener(w.sim), w)}, gatewayID,
 		hypervisor.PoolOptions{Logger: zap.NewNop(), Registry: p.registry})
 	p.hooks = webhooks.NewServer(webhooks.Options{
@@ -161,7 +163,7 @@ func (p *process) register(rt *runtime.Runtime) error {
 			Admission: p.admission, Journal: journal, Pacer: p.pacer, Deletions: p.config.Deletions, Registry: fresh,
 		}), 10*time.Minute, p.guard),
 		p.guarded(trigger.New(trigger.Options{Journal: journal, Registry: fresh})),
-		p.guarded(placement.New(placement.Options{Pool: p.pool, GatewayID: gatewayID})),
+		p.guarded(placement.New(placement.Options{Pool: p.pool, GatewayID: gatewayID, Holders: []resource.Finalizer{resources.ControllerNetwork}})),
 		p.guarded(network.New(network.Options{Pool: p.pool, GatewayID: gatewayID, Barrier: p.store, Journal: journal})),
 		p.guarded(vm.New(vm.Options{Pool: p.pool, GatewayID: gatewayID, Barrier: p.store, Journal: journal, Registry: fresh})),
 		p.guarded(host.New(host.Options{Pool: p.pool, GatewayID: gatewayID})),
