@@ -412,7 +412,10 @@ func TestANewObjectHasTheFinalizersOfThoseWhoHoldEveryOneOfItsKind(t *testing.T)
 	f := newFixture(t, nil)
 	f.Hold("VM", resources.ControllerVM, resources.ControllerNetwork)
 	f.apply(t, store.Change{Object: vm("web"), Origin: fileA})
-	f.apply(t, store.Change{Object: resources.NewNetwork("lan"), Origin: fileA})
+
+	network := resources.NewNetwork("lan")
+	network.TypedSpec().Subnet = "10.7.0.0/24"
+	f.apply(t, store.Change{Object: network, Origin: fileA})
 	require.ElementsMatch(t, []string{resources.ControllerVM, resources.ControllerNetwork}, *f.vm(t, "web").Metadata().Finalizers())
 
 	// A change puts none on that was taken off.
