@@ -8,6 +8,7 @@ import (
 	"maps"
 	"net/http"
 	"strings"
+	"sync"
 
 	"go.uber.org/zap"
 
@@ -15,7 +16,12 @@ import (
 )
 
 // operations serve the command line: over HTTP, in the name of the operator who opened the connection.
-type operations struct{ *Operations }
+type operations struct {
+	*Operations
+
+	// backups is held by the one backup that is being taken.
+	backups sync.Mutex
+}
 
 // maxRequest bounds a request's body: documents are at most 4 MiB a file, and a directory is sent file by file.
 const maxRequest = 8 << 20
@@ -48,6 +54,7 @@ func (o *operations) handler() http.Handler {
 		"POST /v1/sync":                    o.sync,
 		"POST /v1/confirm":                 o.confirm,
 		"POST /v1/import":                  o.importDomains,
+		"GET /v1/store/backup":             o.backup,
 	}
 	maps.Copy(routes, o.bridgeRoutes())
 

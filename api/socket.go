@@ -93,7 +93,7 @@ func ListenSocket(o SocketOptions) (*Socket, error) {
 	rpc := grpc.NewServer(grpc.MaxRecvMsgSize(maxMessage), grpc.MaxSendMsgSize(maxMessage), grpc.UnaryInterceptor(durable(o.Store)))
 	v1alpha1.RegisterStateServer(rpc, server.NewState(guarded))
 
-	ops := &operations{NewOperations(o)}
+	ops := &operations{Operations: NewOperations(o)}
 	protocols := new(http.Protocols)
 	protocols.SetHTTP1(true)
 	protocols.SetUnencryptedHTTP2(true)

@@ -27,6 +27,9 @@ type VMPlacementSpec struct {
 	Reserved Capacity `json:"reserved,omitzero" protobuf:"5"`
 	// Revision is the spec revision that was placed.
 	Revision int64 `json:"revision" protobuf:"6"`
+	// Former is the host that the VM was on when a backup was taken that this store was restored from. It may have moved since: while
+	// Host is empty it is looked for on every host; with Host it was found there, and what is known of Former does not hold any more.
+	Former string `json:"former,omitempty" protobuf:"7"`
 }
 
 // HostRefusal is why a VM is not on a host.

@@ -34,12 +34,12 @@ type boltStore struct {
 func openBolt(ctx context.Context, dir *dataDir, stored string, o *Options) (Store, error) {
 	db, id, err := openFile(dir, stored, o.ID)
 	if err != nil {
-		return nil, err
+		return nil, advised(err, dir)
 	}
 
 	s, err := newBolt(ctx, dir, db, id, o)
 	if err != nil {
-		return nil, errors.Join(err, db.Close())
+		return nil, errors.Join(advised(err, dir), db.Close())
 	}
 
 	// Last of all: an id without a store means that the store was lost.
@@ -50,6 +50,15 @@ func openBolt(ctx context.Context, dir *dataDir, stored string, o *Options) (Sto
 	}
 
 	return s, nil
+}
+
+// advised adds what to do about damage.
+func advised(err error, dir *dataDir) error {
+	if !errors.Is(err, errDamaged) {
+		return err
+	}
+
+	return fmt.Errorf("%w: `gateway store check --data-dir %s` tells more, `gateway store restore` brings a backup back", err, dir.path)
 }
 
 func newBolt(ctx context.Context, dir *dataDir, db *bbolt.DB, id string, o *Options) (*boltStore, error) {

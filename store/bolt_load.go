@@ -21,6 +21,9 @@ import (
 // formatVersion of the store file. A change that an older gateway would misread raises it.
 const formatVersion = 2
 
+// loggedVersion is the first format with a log.
+const loggedVersion = 2
+
 // Keys of the meta bucket.
 var (
 	metaVersion = []byte("version")
@@ -32,7 +35,7 @@ var (
 const mapSize = 256 << 20
 
 // errDamaged is what a file is that can't be read as a store.
-var errDamaged = errors.New("the file is damaged: restore a backup of it")
+var errDamaged = errors.New("the file is damaged")
 
 // openFile opens or makes the store file and returns the gateway's id.
 func openFile(dir *dataDir, stored, configured string) (*bbolt.DB, string, error) {
@@ -44,7 +47,7 @@ func openFile(dir *dataDir, stored, configured string) (*bbolt.DB, string, error
 	}
 
 	if !there && stored != "" {
-		return nil, "", fmt.Errorf("the store %s is missing, though %s says that there was one: restore a backup of it, "+
+		return nil, "", fmt.Errorf("the store %s is missing, though %s says that there was one: restore a backup with `gateway store restore FILE`, "+
 			"or remove %s to begin anew, and then import the domains that exist, which are NameTaken until then", path, dir.file(idName), dir.file(idName))
 	}
 
@@ -122,14 +125,19 @@ func openDB(path string) (db *bbolt.DB, err error) {
 		Timeout: time.Second, FreelistType: bbolt.FreelistMapType, InitialMmapSize: mapSize,
 	})
 
+	return db, boltError(err)
+}
+
+// boltError says what an error of bolt is about.
+func boltError(err error) error {
 	switch {
 	case errors.Is(err, bolterrors.ErrInvalid), errors.Is(err, bolterrors.ErrChecksum), errors.Is(err, bolterrors.ErrVersionMismatch):
-		return nil, fmt.Errorf("%w (%w)", errDamaged, err)
+		return fmt.Errorf("%w (%w)", errDamaged, err)
 	case errors.Is(err, bolterrors.ErrTimeout):
-		return nil, errors.New("another process has it open")
+		return errors.New("another process has it open")
 	}
 
-	return db, err
+	return err
 }
 
 // damage makes an error of a panic and of a fault while a file is read. Its result is deferred.
@@ -157,19 +165,9 @@ func checkFile(dir *dataDir, db *bbolt.DB, stored, configured string) (id string
 	old := false
 
 	err = db.View(func(tx *bbolt.Tx) error {
-		if tx.Size() > info.Size() {
-			return fmt.Errorf("%w (%d bytes are missing at its end)", errDamaged, tx.Size()-info.Size())
-		}
-
-		for _, name := range [][]byte{bucketMeta, bucketResources, bucketJournal, bucketKeys} {
-			if tx.Bucket(name) == nil {
-				return fmt.Errorf("%w (it has no part %q)", errDamaged, name)
-			}
-		}
-
-		version, err := strconv.Atoi(string(tx.Bucket(bucketMeta).Get(metaVersion)))
+		version, err := readMeta(tx, info.Size())
 		if err != nil {
-			return fmt.Errorf("%w (it has no version)", errDamaged)
+			return err
 		}
 
 		if version > formatVersion {
@@ -194,6 +192,25 @@ func checkFile(dir *dataDir, db *bbolt.DB, stored, configured string) (id string
 	}
 
 	return id, err
+}
+
+// readMeta checks that a file of so many bytes is all there, and returns the version of its format.
+func readMeta(tx *bbolt.Tx, size int64) (version int, err error) {
+	if tx.Size() > size {
+		return 0, fmt.Errorf("%w (%d bytes are missing at its end)", errDamaged, tx.Size()-size)
+	}
+
+	for _, name := range [][]byte{bucketMeta, bucketResources, bucketJournal, bucketKeys} {
+		if tx.Bucket(name) == nil {
+			return 0, fmt.Errorf("%w (it has no part %q)", errDamaged, name)
+		}
+	}
+
+	if version, err = strconv.Atoi(string(tx.Bucket(bucketMeta).Get(metaVersion))); err != nil {
+		return 0, fmt.Errorf("%w (it has no version)", errDamaged)
+	}
+
+	return version, nil
 }
 
 // load reads the whole file once: resources by namespace, and the journal's numbers and keys.

@@ -23,6 +23,9 @@ const (
 	storeName = "store.db"
 )
 
+// ErrInUse means that another process has the data directory.
+var ErrInUse = errors.New("in use")
+
 const (
 	dirMode  = 0o700
 	fileMode = 0o600
@@ -50,6 +53,36 @@ func openDataDir(path string) (*dataDir, error) {
 	}
 
 	lock, err := takeLock(path)
+	if err != nil {
+		return nil, err
+	}
+
+	return &dataDir{path: path, lock: lock}, nil
+}
+
+// openExisting locks a data directory that is there, and changes nothing of it. A disk that can't be written can be read.
+func openExisting(path string) (*dataDir, error) {
+	path, err := filepath.Abs(path)
+	if err != nil {
+		return nil, fmt.Errorf("error finding the data directory: %w", err)
+	}
+
+	info, err := os.Stat(path)
+
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, fmt.Errorf("there is no data directory %s: name the gateway's with --data-dir or --config", path)
+	case err != nil:
+		return nil, fmt.Errorf("error reading the data directory: %w", err)
+	case !info.IsDir():
+		return nil, fmt.Errorf("%s is not a directory: name the gateway's data directory with --data-dir or --config", path)
+	}
+
+	lock, err := takeLock(path)
+	if errors.Is(err, unix.EROFS) {
+		lock, err = os.Open(path) // nobody can run a gateway there
+	}
+
 	if err != nil {
 		return nil, err
 	}
@@ -101,10 +134,10 @@ func takeLock(dir string) (*os.File, error) {
 	err = unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
 	if errors.Is(err, unix.EWOULDBLOCK) {
 		holder, readErr := os.ReadFile(f.Name())
-		err = fmt.Errorf("data directory %s is in use by %s", dir, strings.TrimSpace(string(holder)))
+		err = fmt.Errorf("data directory %s is %w by %s", dir, ErrInUse, strings.TrimSpace(string(holder)))
 
 		if readErr != nil || len(holder) == 0 {
-			err = fmt.Errorf("data directory %s is in use by another gateway", dir)
+			err = fmt.Errorf("data directory %s is %w by another gateway", dir, ErrInUse)
 		}
 
 		return nil, errors.Join(err, f.Close())
@@ -205,13 +238,34 @@ func (d *dataDir) chooseID(stored, configured string) (string, error) {
 func syncDir(path string) error {
 	f, err := os.Open(path)
 	if err != nil {
-		return fmt.Errorf("error opening the data directory: %w", err)
+		return fmt.Errorf("error opening %s: %w", path, err)
 	}
 
 	err = f.Sync()
 	if err = errors.Join(err, f.Close()); err != nil {
-		return fmt.Errorf("error syncing the data directory: %w", err)
+		return fmt.Errorf("error syncing the names in %s: %w", path, err)
 	}
 
 	return nil
+}
+
+// Holder returns nil where a data directory is there and nobody works on it, and an error that wraps ErrInUse and names who does
+// otherwise.
+func Holder(path string) error {
+	dir, err := openExisting(path)
+	if err != nil {
+		return err
+	}
+
+	return dir.close()
+}
+
+// DirectoryID returns the id of the gateway that a data directory belongs to, or "" where none can be read.
+func DirectoryID(path string) string {
+	id, err := (&dataDir{path: path}).storedID()
+	if err != nil {
+		return ""
+	}
+
+	return id
 }

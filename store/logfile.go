@@ -210,7 +210,7 @@ func (l *logFile) record(b []byte, number uint64) (payload []byte, whole bool) {
 		return nil, false
 	}
 
-	size := int(binary.LittleEndian.Uint32(b[4:]))
+	size := l.size(b)
 	if size > maxRecord || size > len(b)-recordHeadSize {
 		return nil, false
 	}
@@ -219,6 +219,11 @@ func (l *logFile) record(b []byte, number uint64) (payload []byte, whole bool) {
 
 	return payload, l.sum(b[:16], payload) == binary.LittleEndian.Uint32(b[16:])
 }
+
+// size and number are what the head of the record at the start of b says.
+func (*logFile) size(b []byte) int { return int(binary.LittleEndian.Uint32(b[4:])) }
+
+func (*logFile) number(b []byte) uint64 { return binary.LittleEndian.Uint64(b[8:]) }
 
 // later looks for a whole record of this generation that comes after the one that should begin b.
 func (l *logFile) later(b []byte) (at int, found bool) {

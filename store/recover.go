@@ -46,7 +46,7 @@ func recoverLog(dir *dataDir, db *bbolt.DB) (active, spare *logFile, err error) 
 
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return nil, nil, fmt.Errorf("the log of the store is missing, and with it the newest changes: restore a backup (%w)", err)
+		return nil, nil, fmt.Errorf("%w (a file of its log is missing, and with it the newest changes: %w)", errDamaged, err)
 	case err != nil:
 		return nil, nil, err
 	}

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -184,7 +185,7 @@ func (w *writeAhead) run() {
 // reported makes a checkpoint, logs when it is the first that fails or that succeeds, and reports whether it succeeded. failing says
 // whether the last one failed.
 func (w *writeAhead) reported(failing bool) bool {
-	err := w.checkpoint()
+	err := w.checkpointIfDue()
 
 	switch {
 	case err != nil && !failing:
@@ -227,6 +228,23 @@ func (w *writeAhead) checkpoint() error {
 	w.work.Lock()
 	defer w.work.Unlock()
 
+	return w.bring()
+}
+
+// checkpointIfDue is checkpoint, unless somebody else just made one.
+func (w *writeAhead) checkpointIfDue() error {
+	w.work.Lock()
+	defer w.work.Unlock()
+
+	if due, err := w.due(); due != 0 || err != nil {
+		return err
+	}
+
+	return w.bring()
+}
+
+// bring makes a checkpoint. w.work is held.
+func (w *writeAhead) bring() error {
 	start := time.Now()
 
 	generation, err := w.rotate()
@@ -245,6 +263,30 @@ func (w *writeAhead) checkpoint() error {
 	}
 
 	return err
+}
+
+// flush brings everything that was written before the call into the store file.
+func (w *writeAhead) flush(ctx context.Context) error {
+	w.mu.Lock()
+	before := w.active.generation
+	w.mu.Unlock()
+
+	// One checkpoint may only end what another one began.
+	for done := false; !done; {
+		if err := ctx.Err(); err != nil {
+			return context.Cause(ctx)
+		}
+
+		if err := w.checkpoint(); err != nil {
+			return err
+		}
+
+		w.mu.Lock()
+		done = w.active.generation > before && w.sealed == nil
+		w.mu.Unlock()
+	}
+
+	return nil
 }
 
 // rotate lets the other file take the records from now on, unless one is still on its way, and returns the generation that is to

@@ -112,7 +112,7 @@ func TestALogThatIsDamagedIsNotTakenForAShorterOne(t *testing.T) {
 			func(t *testing.T, log string) { overwrite(t, log, at[3], "damage") }, "can't be read from byte",
 		},
 		"the first block":   {func(t *testing.T, log string) { overwrite(t, log, 8, "damage") }, "is not there"},
-		"the file is gone":  {func(t *testing.T, log string) { require.NoError(t, os.Remove(log)) }, "the log of the store is missing"},
+		"the file is gone":  {func(t *testing.T, log string) { require.NoError(t, os.Remove(log)) }, "a file of its log is missing"},
 		"the file is empty": {func(t *testing.T, log string) { require.NoError(t, os.Truncate(log, 0)) }, "is not there"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -111,7 +111,7 @@ func (a *app) root() *cobra.Command {
 	root.AddCommand(
 		a.runCommand(), a.validateCommand(), a.applyCommand(), a.diffCommand(), a.getCommand(), a.describeCommand(), a.waitCommand(), a.deleteCommand(),
 		a.eventsCommand(), a.syncCommand(), a.holdCommand(), a.releaseCommand(), a.confirmCommand(), a.importCommand(),
-		a.graphCommand(), a.schemaCommand(), a.versionCommand(),
+		a.graphCommand(), a.schemaCommand(), a.storeCommand(), a.versionCommand(),
 	)
 
 	root.AddCommand(a.powerCommands()...)

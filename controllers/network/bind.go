@@ -20,6 +20,10 @@ const retiringRetry = 5 * time.Second
 
 // bind gives the VM what its document asks for, and brings it to the host.
 func (p *pass) bind(ctx context.Context) error {
+	if p.lost() {
+		return nil // it is in use where the VM is, wherever that is
+	}
+
 	if err := p.look(ctx, p.placement.TypedSpec().Host); err != nil {
 		return err
 	}

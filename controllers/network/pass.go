@@ -74,6 +74,13 @@ func (p *pass) read(ctx context.Context) (err error) {
 
 func (p *pass) pointer() resource.Pointer { return resources.NewNetworkConfig(p.id).Metadata() }
 
+// lost reports whether the VM is looked for after a restore.
+func (p *pass) lost() bool {
+	spec := p.placement.TypedSpec()
+
+	return p.config != nil && spec.Host == "" && spec.Former != ""
+}
+
 // needed reports whether the VM is to have a NetworkConfig.
 func (p *pass) needed() bool { return chain.Running(p.vm) && chain.Running(p.placement) }
 
@@ -83,9 +90,14 @@ func (p *pass) outdated() bool {
 		return false
 	}
 
-	host := p.config.TypedSpec().Host
+	if !p.needed() || !chain.Running(p.config) {
+		return true
+	}
 
-	return !p.needed() || !chain.Running(p.config) || host != "" && host != p.placement.TypedSpec().Host
+	host, placed := p.config.TypedSpec().Host, p.placement.TypedSpec()
+
+	// After a restore, what it has stays until it was found, and is brought to where it was.
+	return host != "" && host != placed.Host && host != placed.Former
 }
 
 // hold puts the finalizers on VM and placement, and reports whether the placement is still the one that was read.

@@ -129,7 +129,13 @@ func (l *ledger) load(ctx context.Context, r controller.UncachedReader) error {
 		}
 
 		spec := placement.TypedSpec()
-		l.set(entry{request: q, host: spec.Host, reserved: spec.Reserved})
+		e := entry{request: q, host: spec.Host, reserved: spec.Reserved}
+
+		if e.host == "" {
+			e.claim = spec.Former
+		}
+
+		l.set(e)
 	}
 
 	l.loaded, l.dirty, l.kicked = true, names{}, names{}

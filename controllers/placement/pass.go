@@ -24,6 +24,8 @@ type pass struct {
 
 	vm *resources.VMConfig
 	request
+	// former is where the VM was when a backup was taken that the store was restored from.
+	former string
 }
 
 func (p *pass) ledger() *ledger { return &p.c.ledger }
@@ -38,6 +40,10 @@ func (p *pass) remove(ctx context.Context, vm *resources.VMConfig) error {
 	defer l.mu.Unlock()
 
 	if err := l.load(ctx, p.r); err != nil {
+		return err
+	}
+
+	if err := p.findFormer(ctx); err != nil {
 		return err
 	}
 
@@ -103,6 +109,10 @@ func (p *pass) decide(ctx context.Context) error {
 		return err
 	}
 
+	if current != nil && current.TypedSpec().Host == "" {
+		p.former = current.TypedSpec().Former
+	}
+
 	switch {
 	case current == nil || chain.Running(current) && current.TypedSpec().Host == "":
 		return p.place(ctx)
@@ -123,6 +133,11 @@ func (p *pass) write(ctx context.Context, want resources.VMPlacementSpec) error 
 		placement, ok := r.(*resources.VMPlacement)
 		if !ok {
 			return fmt.Errorf("VMPlacement %q has the Go type %T", p.id, r)
+		}
+
+		// Until it is placed, it may be somewhere.
+		if want.Host == "" && placement.TypedSpec().Host == "" {
+			want.Former = placement.TypedSpec().Former
 		}
 
 		host, _ := placement.Metadata().Labels().Get(resources.LabelHost)
@@ -157,7 +172,7 @@ func (p *pass) write(ctx context.Context, want resources.VMPlacementSpec) error 
 
 func equal(a, b *resources.VMPlacementSpec) bool {
 	return a.Host == b.Host && a.Reason == b.Reason && a.Message == b.Message && a.Reserved == b.Reserved &&
-		a.Revision == b.Revision && slices.Equal(a.Hosts, b.Hosts)
+		a.Revision == b.Revision && a.Former == b.Former && slices.Equal(a.Hosts, b.Hosts)
 }
 
 // cause is what led here: the event, or what last changed the VM.
@@ -166,8 +181,10 @@ func (p *pass) cause() string {
 		return p.causes[0]
 	}
 
-	if cause := resources.CauseOf(p.vm.Metadata()); cause != "" {
-		return cause
+	if p.vm != nil {
+		if cause := resources.CauseOf(p.vm.Metadata()); cause != "" {
+			return cause
+		}
 	}
 
 	return "resync"

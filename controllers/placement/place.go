@@ -20,9 +20,11 @@ func (p *pass) place(ctx context.Context) error {
 	// Each turn but the last finds that a host is not what it was: there are as many turns as hosts, and one.
 	for range len(l.order) + 1 {
 		found, silent := l.where(p.c.options.GatewayID, p.id, p.adopts())
+		former := ""
 
 		switch {
 		case found != "":
+			former = p.former
 		case silent != "":
 			return p.block(ctx, silent)
 		case p.isTheirs():
@@ -37,7 +39,7 @@ func (p *pass) place(ctx context.Context) error {
 			found = p.prefer(c.host)
 		}
 
-		if done, err := p.put(ctx, found); err != nil || done {
+		if done, err := p.put(ctx, found, former); err != nil || done {
 			return err
 		}
 	}
@@ -101,22 +103,26 @@ func (p *pass) ask(ctx context.Context) {
 	}
 }
 
-// prefer returns the host that a VM on its way has claimed, if it is still good, and otherwise the chosen one.
+// prefer returns the host that a VM on its way has claimed, or was on before a restore, if it is still good, and otherwise the chosen one.
 func (p *pass) prefer(chosen string) string {
-	e := p.ledger().vms[p.id]
-	if e == nil || e.claim == "" || p.rules.Host != "" && p.rules.Host != e.claim {
+	claim := p.former
+	if e := p.ledger().vms[p.id]; e != nil && e.claim != "" {
+		claim = e.claim
+	}
+
+	if claim == "" || p.rules.Host != "" && p.rules.Host != claim {
 		return chosen
 	}
 
-	if p.ledger().judge(e.claim, &p.request, resources.Capacity{}).obstacle != fits {
+	if p.ledger().judge(claim, &p.request, resources.Capacity{}).obstacle != fits {
 		return chosen
 	}
 
-	return e.claim
+	return claim
 }
 
-// put places the VM on a host. done is false when the host is not what the ledger knew of it.
-func (p *pass) put(ctx context.Context, name string) (done bool, err error) {
+// put places the VM on a host; former is where it was before a restore, if it was found elsewhere. done is false when the host is not what the ledger knew of it.
+func (p *pass) put(ctx context.Context, name, former string) (done bool, err error) {
 	l := p.ledger()
 
 	if changed, err := l.refresh(ctx, p.r, name); err != nil || changed {
@@ -133,8 +139,12 @@ func (p *pass) put(ctx context.Context, name string) (done bool, err error) {
 		return true, p.block(ctx, name)
 	}
 
+	if former == name {
+		former = ""
+	}
+
 	if err := p.write(ctx, resources.VMPlacementSpec{
-		Host: name, Reason: resources.ReasonPlaced, Reserved: p.need, Revision: p.revision(),
+		Host: name, Reason: resources.ReasonPlaced, Reserved: p.need, Revision: p.revision(), Former: former,
 	}); err != nil {
 		return false, err
 	}
@@ -188,7 +198,8 @@ func (p *pass) nowhere(ctx context.Context, spec resources.VMPlacementSpec, bloc
 		return err
 	}
 
-	p.ledger().set(entry{request: p.request, waiting: waiting{is: true, blocked: blocked}})
+	// Where it was before a restore stays reserved: nobody knows yet whether it is still there.
+	p.ledger().set(entry{request: p.request, claim: p.former, waiting: waiting{is: true, blocked: blocked}})
 
 	return nil
 }

@@ -39,6 +39,13 @@ func (p *pass) leave(ctx context.Context) error {
 		}
 	}
 
+	// After a restore the domain is looked for first.
+	if chain.Running(p.placement) && p.host() == "" && p.placement.TypedSpec().Former != "" {
+		p.converged(resources.ConditionFalse, resources.ReasonWaiting, p.placement.TypedSpec().Message)
+
+		return nil
+	}
+
 	// Without our finalizer on the placement nothing was ever done on its host.
 	if chain.Has(p.placement, finalizer) && p.host() != "" {
 		if gone, err := p.leaveHost(ctx); err != nil || !gone {
