@@ -15,6 +15,9 @@ import (
 // one object, or journal entries, between a backup and what came after it.
 const numbersAhead = 1 << 32
 
+// SourceStore is the source of the journal's entry which says that changes were lost: what was told to the outside before is older.
+const SourceStore = "store"
+
 // renew makes a store that lacks what happened last one that can go on: the gateway did things that it no longer knows of.
 //   - Where a VM is placed may have changed. It is looked for on all hosts before it is placed, as a VM that was never placed is.
 //   - Messages with numbers that are used again would be taken for old ones. All numbers go far ahead.
@@ -52,7 +55,7 @@ func renew(tx *bbolt.Tx, why string, now time.Time) error {
 		}
 	}
 
-	entry := Entry{Number: lastNumber(tx) + numbersAhead, Time: now.UTC().Round(0), Class: ClassCommand, Source: "store", Name: "restore", Message: why}
+	entry := Entry{Number: lastNumber(tx) + numbersAhead, Time: now.UTC().Round(0), Class: ClassCommand, Source: SourceStore, Name: "restore", Message: why}
 	o := entryOp(entry.Number, encodeEntry(&entry))
 
 	return errors.Join(o.apply(tx.Bucket(bucketJournal)), tx.Bucket(bucketMeta).Put(metaLog, []byte("0")))

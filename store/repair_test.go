@@ -123,6 +123,7 @@ func TestARepairGivesUpWhatFollowsAShortenedGeneration(t *testing.T) {
 	_, err = Repair(dir)
 	require.NoError(t, err)
 	requireHolds(t, dir, []string{"first"})
+	require.NoError(t, s.Close())
 }
 
 func TestAStoreFileCanNotBeRepaired(t *testing.T) {

@@ -38,8 +38,15 @@ type World struct {
 // File is the origin of what Declare declares.
 var File = resources.Origin{Source: resources.OriginFile, Name: "/etc/gateway/documents.d/web.yaml", Root: "/etc/gateway/documents.d"}
 
-// Start serves a socket until the test ends.
+// Start serves a socket on a state in memory until the test ends.
 func Start(t *testing.T) *World {
+	t.Helper()
+
+	return StartOn(t, store.NewMemory("test"))
+}
+
+// StartOn is Start on a store, which outlives it.
+func StartOn(t *testing.T, s store.Store) *World {
 	t.Helper()
 
 	// The test's own temporary directory has a path that may be too long for a socket.
@@ -48,7 +55,7 @@ func Start(t *testing.T) *World {
 	t.Cleanup(func() { require.NoError(t, os.RemoveAll(dir)) })
 	t.Setenv("RUNTIME_DIRECTORY", "")
 
-	w := &World{Store: store.NewMemory("test"), t: t, dir: dir, Path: filepath.Join(dir, api.SocketName)}
+	w := &World{Store: s, t: t, dir: dir, Path: filepath.Join(dir, api.SocketName)}
 	w.State = w.Store.State()
 	w.Admission = store.NewAdmission(config.Default().Policy, w.Store.Journal())
 

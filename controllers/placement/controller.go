@@ -48,6 +48,8 @@ type Controller struct {
 	ledger  ledger
 	flights *chain.Flights[string] // by host
 	causes  chain.Causes
+	// started is when the runtime began; the ledger's lock guards it.
+	started time.Time
 }
 
 // New returns the controller.
@@ -111,6 +113,8 @@ func (c *Controller) Reconcile(ctx context.Context, logger *zap.Logger, r contro
 func (c *Controller) start(ctx context.Context, _ *zap.Logger, r controller.QRuntime) error {
 	c.ledger.mu.Lock()
 	defer c.ledger.mu.Unlock()
+
+	c.started = time.Now()
 
 	if err := c.ledger.load(ctx, r); err != nil {
 		return err

@@ -2,12 +2,38 @@ package placement
 
 import (
 	"context"
+	"time"
 
 	"github.com/cosi-project/runtime/pkg/controller"
 
 	"gateway/controllers/chain"
 	"gateway/resources"
 )
+
+// settleTime is how long after a start the VMs of a restored store are not made anew that are on no host: perhaps they went after the
+// backup, and the documents, which are read meanwhile, say so.
+const settleTime = 30 * time.Second
+
+// settling returns how much of that time is left for a VM; 0: it can be placed.
+func (p *pass) settling() time.Duration {
+	if p.former == "" {
+		return 0
+	}
+
+	return time.Until(p.c.started.Add(settleTime))
+}
+
+// unsettled leaves a VM unplaced until the documents were read.
+func (p *pass) unsettled(ctx context.Context, wait time.Duration) error {
+	err := p.nowhere(ctx, resources.VMPlacementSpec{
+		Revision: p.revision(), Reason: resources.ReasonPending, Message: "no host has it after a restore: it is made anew when the documents were read",
+	}, "")
+	if err != nil {
+		return err
+	}
+
+	return controller.NewRequeueInterval(wait)
+}
 
 // findFormer looks for the domain of a VM that is taken away before it was found after a restore, and has it removed from where it is.
 // Nothing is known to be anywhere until every host has answered. The caller holds the lock.

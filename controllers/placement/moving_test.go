@@ -124,6 +124,7 @@ func TestLeaving(t *testing.T) {
 					test.prepare(g)
 				}
 
+				g.Settle() // both hosts are known
 				g.Create(test.vm.DeepCopy())
 				g.Settle()
 				require.Equal(t, "a", where(g, "v").Host)

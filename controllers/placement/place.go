@@ -36,6 +36,10 @@ func (p *pass) place(ctx context.Context) error {
 				return p.refuse(ctx, c)
 			}
 
+			if wait := p.settling(); wait > 0 {
+				return p.unsettled(ctx, wait)
+			}
+
 			found = p.prefer(c.host)
 		}
 

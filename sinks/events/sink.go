@@ -111,9 +111,9 @@ func (s *Sink) retry(ctx context.Context, fn func(context.Context) error) error 
 }
 
 // findCursor reads from the streams how far publishing came. A message whose entry the journal does not have is of a data
-// directory that is gone: publishing starts at the oldest entry.
+// directory that is gone: publishing starts at the oldest entry. Where a backup was restored, it was published what is in it.
 func (s *Sink) findCursor(ctx context.Context) error {
-	cursor := uint64(0)
+	cursor, unknown := uint64(0), false
 
 	for stream, filter := range map[string]string{
 		s.Names.EventStream(): s.Names.Prefix + ".event.>",
@@ -136,12 +136,31 @@ func (s *Sink) findCursor(ctx context.Context) error {
 
 		if len(entries) == 1 && messageID(&entries[0]) == header.Get(headerMessageID) {
 			cursor = max(cursor, number)
+		} else {
+			unknown = true
+		}
+	}
+
+	if cursor == 0 && unknown {
+		var err error
+		if cursor, err = s.restored(ctx); err != nil {
+			return err
 		}
 	}
 
 	s.cursor = cursor
 
 	return nil
+}
+
+// restored returns the number of the entry that says that the journal is of a backup; 0: it is not.
+func (s *Sink) restored(ctx context.Context) (uint64, error) {
+	entries, err := s.Journal.Query(ctx, store.Query{Source: store.SourceStore, Limit: 1})
+	if err != nil || len(entries) == 0 {
+		return 0, err
+	}
+
+	return entries[0].Number, nil
 }
 
 // publish sends all entries after the cursor.

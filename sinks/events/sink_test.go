@@ -496,3 +496,27 @@ func (gone) LastHeader(context.Context, string, string) (nats.Header, error) {
 func TestASinkEndsWhileNATSIsAway(t *testing.T) {
 	run(t, store.NewMemory("home"), gone{}, zap.NewNop())()
 }
+
+func TestAJournalThatWasRestoredIsNotPublishedAgain(t *testing.T) {
+	s := start(t)
+
+	var entries []store.Entry
+	for i := range 60 {
+		entries = append(entries, entry(i, "webhook", "w", "attributes", "{}"))
+	}
+
+	old := store.NewMemory("home")
+	add(t, old, entries[:40]...)
+
+	stop := run(t, old, events.JetStream{JetStream: s.js}, zap.NewNop())
+	s.waitFor(names.EventStream(), 40)
+	stop()
+
+	restored := store.NewMemory("home")
+	add(t, restored, entries[:20]...)
+	add(t, restored, store.Entry{Class: store.ClassCommand, Source: store.SourceStore, Name: "restore"})
+	add(t, restored, entries[40:]...)
+	run(t, restored, events.JetStream{JetStream: s.js}, zap.NewNop())
+	s.waitFor(names.EventStream(), 60)
+	require.Equal(t, idsOf(entries), ids(t, s.stored(names.EventStream())))
+}
