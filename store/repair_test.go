@@ -106,12 +106,15 @@ func TestARepairGivesUpWhatFollowsAShortenedGeneration(t *testing.T) {
 	require.NoError(t, writePair(t.Context(), s, "first"))
 	require.NoError(t, writePair(t.Context(), s, "second"))
 
-	_, err := s.log.rotate() // a crash in the middle of a checkpoint
+	s.log.work.Lock() // nobody else makes a checkpoint
+
+	_, err := s.log.rotate() // a crash in the middle of one
 	require.NoError(t, err)
 
 	sealed := filepath.Base(s.log.spare.f.Name())
 	dir := filepath.Join(t.TempDir(), "copy")
 	copyStore(t, s.dir.path, dir)
+	s.log.work.Unlock()
 
 	at := records(t, filepath.Join(dir, sealed))
 	require.NoError(t, os.Truncate(filepath.Join(dir, sealed), at[len(at)-2]))
