@@ -182,6 +182,7 @@ func (p *pass) defineAs(ctx context.Context, what string, wanted hypervisor.Doma
 	}
 
 	if len(result.Live) > 0 {
+		p.mends = p.c.insistence.mends(p.id)
 		err = p.act(ctx, followUp(result.Live), func() (bool, error) { return true, nil })
 	}
 

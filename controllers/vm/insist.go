@@ -19,6 +19,8 @@ const (
 	// a disk does not let go of it, and one without a balloon driver gives no memory back.
 	insistFirst = 5 * time.Second
 	insistTimes = 7
+	// bootTime is how long a guest has after its start until it is asked for what only it can do.
+	bootTime = time.Minute
 )
 
 // pluggable are the fields that may be brought into effect without a restart.
@@ -37,13 +39,15 @@ type lag struct {
 	what  string
 	tries int
 	next  time.Time
+	// drifted reports that nothing was declared: others brought it about.
+	drifted bool
 	// refused is what the hypervisor said at the last try.
 	refused []string
 }
 
-// due reports whether it is to be tried now to bring the domain to its definition. What only the guest can do gets its time
-// first: it may be booting.
-func (i *insistence) due(vm resource.ID, what string, onlyGuest bool, now time.Time) bool {
+// due reports whether it is to be tried now to bring the domain to its definition: not before earliest, and at once where
+// others brought it about.
+func (i *insistence) due(vm resource.ID, what string, drifted bool, earliest, now time.Time) bool {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 
@@ -54,8 +58,12 @@ func (i *insistence) due(vm resource.ID, what string, onlyGuest bool, now time.T
 	}
 
 	l := i.of(vm, what)
-	if l.next.IsZero() && onlyGuest {
-		l.next = now.Add(insistFirst)
+	if l.next.IsZero() {
+		l.next, l.drifted = earliest, drifted
+
+		if drifted {
+			l.next = now
+		}
 	}
 
 	return l.tries < insistTimes && !now.Before(l.next)
@@ -110,6 +118,14 @@ func (i *insistence) wait(vm resource.ID, now time.Time) time.Duration {
 	return max(l.next.Sub(now), minRequeue)
 }
 
+// mends reports whether what is tried mends what others brought about.
+func (i *insistence) mends(vm resource.ID) bool {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+
+	return i.vms[vm] != nil && i.vms[vm].drifted
+}
+
 // refused returns what the hypervisor refused at the last try.
 func (i *insistence) refused(vm resource.ID) []string {
 	i.mu.Lock()
@@ -157,8 +173,13 @@ func (p *pass) behind() (what string, onlyGuest bool) {
 // insist reports whether the running domain is to be brought to its definition now, although that has not changed.
 func (p *pass) insist() bool {
 	what, onlyGuest := p.behind()
+	earliest := p.now
 
-	return p.c.insistence.due(p.id, what, onlyGuest, p.now)
+	if onlyGuest {
+		earliest = p.status.Started.Add(bootTime)
+	}
+
+	return p.c.insistence.due(p.id, what, p.drifted(), earliest, p.now)
 }
 
 // restartMessage says which fields wait for a restart, and what was in the way of doing without.

@@ -164,6 +164,23 @@ func TestCaseV60LiveDriftIsMended(t *testing.T) {
 	})
 }
 
+// A guest that does not go along at once is asked again, and that is still the mending of what others did.
+func TestCaseV60AMendingThatTakesTimeIsAuditedToo(t *testing.T) {
+	t.Parallel()
+	inWorld(t, func(t *testing.T, w *world) {
+		w.make("web", func(s *resources.VMConfigSpec) { s.MaxMemory = resources.GiB })
+		w.host().SetStubborn(uuid("web"), true)
+		w.host().Inflate(uuid("web"), 768*resources.MiB)
+		w.nudge("web")
+		require.Equal(t, resources.ReasonWaiting, w.reason("web", resources.ConditionFalse))
+		w.host().SetStubborn(uuid("web"), false)
+		w.pass(time.Minute)
+
+		require.Equal(t, []string{"set memory", "set memory"}, w.drifts("web"))
+		require.Equal(t, resources.ReasonConverged, w.reason("web", resources.ConditionTrue))
+	})
+}
+
 // Each mending of what others did has a line in the journal that says so.
 func TestCaseV60MendingsAreAudited(t *testing.T) {
 	t.Parallel()

@@ -46,6 +46,8 @@ type pass struct {
 	disks map[string]string
 	// live is what the last definition did to the running domain; nil: nothing was defined.
 	live *hypervisor.DefineResult
+	// mends reports that the pass goes on with a mending that an earlier one began.
+	mends bool
 	// networkReady reports whether the VM's networks are on its host.
 	networkReady bool
 	// blocked is why the definition can't be made now; nil: it can.
@@ -209,7 +211,7 @@ func (p *pass) act(ctx context.Context, what string, do func() (changed bool, er
 	}
 
 	reason := ""
-	if p.drifted() {
+	if p.mends || p.drifted() {
 		reason = reasonDrift
 	}
 

@@ -150,6 +150,21 @@ func (h *Host) Unplug(uuid, disk string) bool {
 	})
 }
 
+// Inflate gives a running domain memory, not its definition, behind the gateway's back.
+func (h *Host) Inflate(uuid string, memory resources.Size) bool {
+	return h.with(uuid, func(d *domain) {
+		if d.live == nil {
+			return
+		}
+
+		live := d.live.Normalised()
+		live.Memory = memory
+		d.live = &live
+		h.record(record{Domain: domainRecordOf(d)})
+		h.emit(hypervisor.EventOther, d, "memory: "+memory.String())
+	})
+}
+
 // Undefine removes a definition behind the gateway's back. A domain that is on becomes transient: it goes on, and
 // vanishes when it goes off.
 func (h *Host) Undefine(uuid string) bool {
