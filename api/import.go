@@ -115,7 +115,7 @@ func (o *Operations) hostsFor(ctx context.Context, request ImportRequest) ([]str
 
 	switch {
 	case request.Host != "" && !slices.Contains(names, request.Host):
-		return nil, fmt.Errorf("Host %q: %w", request.Host, errNotFound)
+		return nil, fmt.Errorf("host %q: %w", request.Host, errNotFound)
 	case request.Host != "":
 		return []string{request.Host}, nil
 	case len(names) == 0:
