@@ -13,6 +13,7 @@ import (
 	"github.com/cosi-project/runtime/pkg/state/owned"
 	"github.com/google/uuid"
 
+	"gateway/api/adoption"
 	"gateway/config"
 	"gateway/hypervisor"
 	"gateway/resources"
@@ -82,6 +83,7 @@ func (o *Operations) Apply(ctx context.Context, c Caller, file string, documents
 
 		done, err := o.Admission.Apply(ctx, o.writer, store.Change{
 			Object: d.Resource, Origin: c.Origin, Cause: c.ID, Rule: c.Rule, ExpectRevision: d.ExpectRevision, DryRun: dryRun,
+			TakeFrom: takenFrom(c, d.Resource.Metadata()),
 		})
 
 		// What became of an object that was refused is in its outcome.
@@ -101,6 +103,19 @@ func (o *Operations) Apply(ctx context.Context, c Caller, file string, documents
 	}
 
 	return answer, o.Finish(ctx, c, command, file)
+}
+
+// takenFrom returns the declarer whom an operator's document replaces, as one does that `gateway import` made of an object
+// that is declared already; zero: none.
+func takenFrom(c Caller, md *resource.Metadata) resources.Origin {
+	text := resources.UserAnnotations(md)[adoption.Replaces]
+	if text == "" || c.Rule != nil || c.Origin.Source != resources.OriginAPI {
+		return resources.Origin{}
+	}
+
+	source, name, _ := strings.Cut(text, ":")
+
+	return resources.Origin{Source: resources.OriginSource(source), Name: name}
 }
 
 // Deleted names an object whose teardown began.

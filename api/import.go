@@ -155,9 +155,18 @@ func (o *Operations) declared(ctx context.Context) (adoption.Declared, error) {
 	return d, nil
 }
 
+// driver returns the connection to a host.
+func (o *Operations) driver(host string) (hypervisor.Driver, error) {
+	if o.Hypervisors == nil {
+		return nil, usage("this gateway has no hypervisors")
+	}
+
+	return o.Hypervisors.Driver(host)
+}
+
 // domainsOf returns the domains of a host that are meant, and notes its networks.
 func (o *Operations) domainsOf(ctx context.Context, host string, request ImportRequest, declared *adoption.Declared) ([]adoption.Domain, error) {
-	driver, err := o.Hypervisors.Driver(host)
+	driver, err := o.driver(host)
 	if err != nil {
 		return nil, err
 	}

@@ -55,6 +55,9 @@ type VMStatusSpec struct {
 	Started time.Time `json:"started,omitzero" protobuf:"17"`
 	// DisksMade names the disks whose volume was made: one of them that is gone is missing, and never made again empty.
 	DisksMade []string `json:"disksMade,omitempty" protobuf:"18"`
+	// AdoptedDisks has the paths of volumes that came with a domain from the gateway that made them: they are in its pool, and
+	// are neither grown nor removed.
+	AdoptedDisks map[string]string `json:"adoptedDisks,omitempty" protobuf:"36"`
 	// LeftBehind names what the VM still has on hosts that were given up by force.
 	LeftBehind []string `json:"leftBehind,omitempty" protobuf:"30"`
 	// Seeds names the volumes that were made for cloud-init and are not removed yet; it is written before they are made.
@@ -87,6 +90,7 @@ func (s VMStatusSpec) DeepCopy() VMStatusSpec {
 	s.RestartRequired = cloneSlice(s.RestartRequired)
 	s.DisksMade = cloneSlice(s.DisksMade)
 	s.Seeds = cloneSlice(s.Seeds)
+	s.AdoptedDisks = cloneMap(s.AdoptedDisks)
 	s.LeftBehind = cloneSlice(s.LeftBehind)
 
 	if s.Override = clonePointer(s.Override); s.Override != nil {

@@ -2,6 +2,7 @@ package adoption
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -124,8 +125,8 @@ func (m *maker) adopt(d *Domain) {
 		m.remark(d, object, "it carries the mark of gateway %s: apply its document only if that gateway is gone for good", d.Gateway)
 	}
 
-	if before != nil {
-		m.replaces(d, object, resources.OriginOf(before.Metadata()))
+	if from := replaced(before); from != "" {
+		m.remark(d, object, "it is declared by %s: write its document there; an apply takes it over from there instead, where it is a conflict then", from)
 	}
 
 	if len(d.Beyond) > 0 {
@@ -133,23 +134,41 @@ func (m *maker) adopt(d *Domain) {
 	}
 }
 
-// replaces says where a document stands that the new one takes the place of.
-func (m *maker) replaces(d *Domain, object string, origin resources.Origin) {
-	if origin.Source == resources.OriginAPI {
-		return
+// Replaces is the annotation by which an operator's document takes an object over from who declares it.
+const Replaces = "gateway/replaces"
+
+// replaced returns who declares a VM, where it is not the API; empty: nobody does.
+func replaced(before *resources.VMConfig) string {
+	if before == nil {
+		return ""
 	}
 
-	m.remark(d, object, "%s is declared by %s: write this document there in its place, since an apply is refused", object, origin)
+	if origin := resources.OriginOf(before.Metadata()); !origin.IsZero() && origin.Source != resources.OriginAPI {
+		return origin.String()
+	}
+
+	return ""
 }
 
 func metadataOf(name string, before *resources.VMConfig) config.ObjectMetadata {
 	md := config.ObjectMetadata{Name: name}
+	if before == nil {
+		return md
+	}
 
-	if before != nil {
-		md.Annotations = resources.UserAnnotations(before.Metadata())
-		if labels := before.Metadata().Labels().Raw(); len(labels) > 0 {
-			md.Labels = labels
+	if labels := before.Metadata().Labels().Raw(); len(labels) > 0 {
+		md.Labels = labels
+	}
+
+	md.Annotations = resources.UserAnnotations(before.Metadata())
+
+	if from := replaced(before); from != "" {
+		md.Annotations = maps.Clone(md.Annotations)
+		if md.Annotations == nil {
+			md.Annotations = map[string]string{}
 		}
+
+		md.Annotations[Replaces] = from
 	}
 
 	return md
@@ -168,6 +187,8 @@ func (m *maker) spec(d *Domain, before *resources.VMConfig) resources.VMConfigSp
 	} else {
 		spec.Power = powerOf(d.State)
 	}
+
+	volumes := spec.Disks
 
 	spec.Description = d.Spec.Description
 	spec.CPUs, spec.MaxCPUs = d.Spec.CPUs, d.Spec.MaxCPUs
@@ -191,7 +212,7 @@ func (m *maker) spec(d *Domain, before *resources.VMConfig) resources.VMConfigSp
 		spec.Description = ""
 	}
 
-	spec.Disks, spec.Interfaces = disks(d), m.interfaces(d)
+	spec.Disks, spec.Interfaces = disks(d, volumes), m.interfaces(d)
 
 	return spec
 }

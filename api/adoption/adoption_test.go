@@ -218,7 +218,7 @@ func TestNetworksThatAreDeclaredAreUsed(t *testing.T) {
 	require.Contains(t, text, "- network: office\n")
 	require.Contains(t, text, "- network: uplink\n")
 	require.Equal(t, 1, strings.Count(text, "kind: Network"), "one that somebody else made is not the one that is declared: %s", text)
-	require.Contains(t, text, "mode: existing")
+	require.Contains(t, text, "name: lan-2\nspec:\n  mode: existing\n  network: lan\n")
 
 	declared.OnHosts["a"][2].Ours = true
 	require.NotContains(t, yamlOf(t, adoption.Make([]adoption.Domain{d}, declared)), "kind: Network")
@@ -231,7 +231,7 @@ func TestAVMThatIsDeclaredKeepsWhatNoDomainTells(t *testing.T) {
 	resources.SetOrigin(vm.Metadata(), resources.Origin{Source: resources.OriginFile, Name: "/etc/gateway/web.yaml"})
 	*vm.TypedSpec() = resources.VMConfigSpec{
 		Power: resources.PowerRunning, CPUs: 9, Memory: 9 * resources.GiB, Firmware: "bios", Graphics: "none", OnCrash: resources.StayOff, OnGuestShutdown: resources.Restart,
-		Shutdown: resources.Shutdown{Grace: 5e9}, Disks: []resources.Disk{{Name: "root", Size: resources.GiB, OnDelete: resources.OnDeleteKeep}},
+		Shutdown: resources.Shutdown{Grace: 5e9}, Disks: []resources.Disk{{Name: "root", Size: resources.GiB, OnDelete: resources.OnDeleteKeep}, {Name: "data", Size: resources.GiB, OnDelete: resources.OnDeleteKeep}},
 		CloudInit: &resources.CloudInit{UserData: "secret"}, Placement: resources.Placement{Selector: map[string]string{"rack": "r1"}},
 	}
 	declared.VMs["web-1"] = vm
@@ -239,11 +239,12 @@ func TestAVMThatIsDeclaredKeepsWhatNoDomainTells(t *testing.T) {
 	made := adoption.Make([]adoption.Domain{domain("web-1", func(d *adoption.Domain) {
 		d.Gateway, d.Inspection.VM = "lost", "web-1"
 		d.State = resources.StateStopped
-		d.Spec.Disks = []hypervisor.DomainDisk{{Name: "root", Path: "/images/gateway-lost/web-1.root.qcow2", Format: "qcow2"}}
+		d.Spec.Disks = []hypervisor.DomainDisk{{Name: "root", Path: "/images/gateway-lost/web-1.root.qcow2", Format: "qcow2"}, {Name: "data", Path: "/images/data.img", Format: "raw", Foreign: true}}
 	})}, declared)
 	text := yamlOf(t, made)
 
-	for _, want := range []string{"tier: web", "onCrash: stay-off", "grace: 5s", "cpus: 2\n", "memory: 1GiB", "path: /images/gateway-lost/web-1.root.qcow2", "gateway: lost", "host: a"} {
+	for _, want := range []string{"tier: web", "onCrash: stay-off", "grace: 5s", "cpus: 2\n", "memory: 1GiB", "- name: root\n    size: 1GiB", "- name: data-2\n    path: /images/data.img", "gateway: lost", "host: a",
+		"gateway/replaces: file:/etc/gateway/web.yaml"} {
 		require.Contains(t, text, want)
 	}
 
@@ -252,7 +253,7 @@ func TestAVMThatIsDeclaredKeepsWhatNoDomainTells(t *testing.T) {
 	}
 
 	require.Contains(t, remarksOf(made), "it carries the mark of gateway lost: apply its document only if that gateway is gone for good")
-	require.Contains(t, remarksOf(made), "VM/web-1 is declared by file:/etc/gateway/web.yaml: write this document there in its place")
+	require.Contains(t, remarksOf(made), "VM/web-1 it is declared by file:/etc/gateway/web.yaml: write its document there")
 }
 
 func TestADomainThatNoDocumentCanDeclareIsSaid(t *testing.T) {

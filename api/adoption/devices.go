@@ -11,14 +11,26 @@ import (
 	"gateway/resources"
 )
 
-// disks are the disks of a domain that a document can name, by their path.
-func disks(d *Domain) []resources.Disk {
+// disks are the disks of a domain that a document can name: by their path, or, where they are volumes that are declared,
+// as they are declared.
+func disks(d *Domain, declared []resources.Disk) []resources.Disk {
 	var (
 		list  []resources.Disk
 		taken = map[string]bool{}
 	)
 
+	for _, disk := range declared {
+		taken[disk.Name] = true // a volume can't become a file
+	}
+
 	for _, have := range d.Spec.Disks {
+		at := slices.IndexFunc(declared, func(disk resources.Disk) bool { return disk.Name == have.Name && disk.Path == "" })
+		if at >= 0 && !have.Foreign {
+			list = append(list, declared[at])
+
+			continue
+		}
+
 		if have.Path == "" || path.Clean(have.Path) != have.Path || have.ReadOnly && !have.CDROM {
 			d.Beyond = append(d.Beyond, fmt.Sprintf("disk %s", have.Name))
 
@@ -76,7 +88,7 @@ func (m *maker) network(d *Domain, a attachment) string {
 		return name
 	}
 
-	name, spec, replaced := m.networkFor(d, a)
+	name, spec := m.networkFor(d, a)
 	m.networks[a] = name
 	m.taken[name] = true
 
@@ -88,10 +100,6 @@ func (m *maker) network(d *Domain, a attachment) string {
 		APIVersion: resources.APIVersion, Kind: "Network", Metadata: config.ObjectMetadata{Name: name}, Spec: short{spec, &resources.NetworkSpec{}},
 	})
 
-	if replaced != nil {
-		m.replaces(d, "Network/"+name, resources.OriginOf(replaced.Metadata()))
-	}
-
 	if a.network != "" && !slices.ContainsFunc(m.declared.OnHosts[d.Host], func(n hypervisor.Network) bool { return n.Name == a.network && n.Active }) {
 		m.remark(d, "Network/"+name, "network %s of host %s is missing or not active: the domain is adopted once it is", a.network, d.Host)
 	}
@@ -99,37 +107,27 @@ func (m *maker) network(d *Domain, a attachment) string {
 	return name
 }
 
-// networkFor returns the name of a network's document, its spec unless it is declared, and what is declared under this name
-// and is not on the host.
-func (m *maker) networkFor(d *Domain, a attachment) (string, *resources.NetworkSpec, *resources.Network) {
+// networkFor returns the name of a network's document, and its spec unless it is declared.
+func (m *maker) networkFor(d *Domain, a attachment) (string, *resources.NetworkSpec) {
 	for _, name := range resources.SortedKeys(m.declared.Networks) {
 		if m.means(d.Host, name, a) {
-			return name, nil, nil
+			return name, nil
 		}
 	}
 
 	if a.bridge != "" {
-		return free(label(a.bridge, "bridge"), m.taken), &resources.NetworkSpec{Mode: resources.NetworkBridge, Bridge: a.bridge}, nil
+		return free(label(a.bridge, "bridge"), m.taken), &resources.NetworkSpec{Mode: resources.NetworkBridge, Bridge: a.bridge}
 	}
 
-	name := label(a.network, "network")
-	replaced := m.declared.Networks[name]
-
-	// What is declared under the name of a network of somebody else can't be made while that is there.
-	if replaced == nil || name != a.network || !made(replaced.TypedSpec().Mode) {
-		name, replaced = free(name, m.taken), nil
-	}
-
+	name := free(label(a.network, "network"), m.taken)
 	spec := &resources.NetworkSpec{Mode: resources.NetworkExisting}
+
 	if name != a.network {
 		spec.Network = a.network
 	}
 
-	return name, spec, replaced
+	return name, spec
 }
-
-// made reports whether the gateway makes networks of a mode.
-func made(mode string) bool { return mode == resources.NetworkNAT || mode == resources.NetworkIsolated }
 
 // means reports whether a declared network is what an interface is on.
 func (m *maker) means(host, name string, a attachment) bool {

@@ -4,6 +4,7 @@ package apitest
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
@@ -17,6 +18,8 @@ import (
 	"gateway/api"
 	"gateway/api/client"
 	"gateway/config"
+	"gateway/hypervisor"
+	"gateway/hypervisor/sim"
 	"gateway/resources"
 	"gateway/store"
 )
@@ -29,6 +32,9 @@ type World struct {
 	Client    *client.Client
 	// Path of the socket.
 	Path string
+	// Sim has the hosts that Host made, Hosts the connections to them.
+	Sim   *sim.World
+	Hosts Hosts
 
 	t    *testing.T
 	dir  string
@@ -55,7 +61,7 @@ func StartOn(t *testing.T, s store.Store) *World {
 	t.Cleanup(func() { require.NoError(t, os.RemoveAll(dir)) })
 	t.Setenv("RUNTIME_DIRECTORY", "")
 
-	w := &World{Store: s, t: t, dir: dir, Path: filepath.Join(dir, api.SocketName)}
+	w := &World{Store: s, Sim: sim.NewWorld(), Hosts: Hosts{}, t: t, dir: dir, Path: filepath.Join(dir, api.SocketName)}
 	w.State = w.Store.State()
 	w.Admission = store.NewAdmission(config.Default().Policy, w.Store.Journal())
 
@@ -65,6 +71,7 @@ func StartOn(t *testing.T, s store.Store) *World {
 	w.Client, err = client.New("unix://" + w.Path)
 	require.NoError(t, err)
 	t.Cleanup(w.Client.Close)
+	t.Cleanup(func() { require.NoError(t, w.Sim.Close()) })
 
 	return w
 }
@@ -75,7 +82,7 @@ func (w *World) Serve() {
 
 	socket, err := api.ListenSocket(api.SocketOptions{
 		DataDir: w.dir, Store: w.Store, Admission: w.Admission, Pacer: store.NewPacer(0), Documents: []string{File.Root}, Version: "v1.2.3",
-		Logger: zaptest.NewLogger(w.t),
+		Logger: zaptest.NewLogger(w.t), Hypervisors: w.Hosts,
 	})
 	require.NoError(w.t, err)
 
@@ -89,6 +96,34 @@ func (w *World) Serve() {
 		require.NoError(w.t, <-done)
 		require.NoError(w.t, socket.Close())
 	}
+}
+
+// Hosts are the hosts that the operations can ask.
+type Hosts map[string]hypervisor.Driver
+
+// Driver implements api.Hypervisors.
+func (h Hosts) Driver(host string) (hypervisor.Driver, error) {
+	if d := h[host]; d != nil {
+		return d, nil
+	}
+
+	return nil, fmt.Errorf("host %q: %w: it is away", host, hypervisor.ErrUnreachable)
+}
+
+// Host declares a host, and connects it to a simulated one of its name.
+func (w *World) Host(name string) *sim.Host {
+	w.t.Helper()
+
+	host := resources.NewHost(name)
+	host.TypedSpec().URI = "sim://" + name
+	w.Declare(host)
+
+	driver, err := sim.NewOpener(w.Sim)(w.t.Context(), host.TypedSpec().URI, w.Store.GatewayID())
+	require.NoError(w.t, err)
+
+	w.Hosts[name] = driver
+
+	return w.Sim.Host(name)
 }
 
 // Stop ends the socket; watches end with it.

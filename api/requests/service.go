@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"regexp"
 	"strconv"
-	"sync"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -49,9 +48,8 @@ type Options struct {
 type Service struct {
 	Options
 
-	// places bounds the requests at once, and running knows them all.
-	places  chan struct{}
-	running sync.WaitGroup
+	// places bounds the requests at once: whoever has all of them knows that none is under way.
+	places chan struct{}
 }
 
 // New returns the service; Run does the work.
@@ -99,7 +97,9 @@ func (s *Service) Run(ctx context.Context) error {
 
 	err = service.Stop()
 
-	s.running.Wait()
+	for range cap(s.places) {
+		s.places <- struct{}{}
+	}
 
 	if err != nil && !s.Connection.IsClosed() && s.Connection.IsConnected() {
 		return fmt.Errorf("error stopping the service: %w", err)
@@ -116,7 +116,7 @@ func (s *Service) take(ctx context.Context, v verb, r micro.Request) {
 		return
 	}
 
-	s.running.Go(func() {
+	go func() {
 		defer func() { <-s.places }()
 
 		// A request that was begun is finished: its sender would not know what became of it.
@@ -124,7 +124,7 @@ func (s *Service) take(ctx context.Context, v verb, r micro.Request) {
 		defer cancel()
 
 		s.answer(limited, v, r)
-	})
+	}()
 }
 
 func (s *Service) answer(ctx context.Context, v verb, r micro.Request) {

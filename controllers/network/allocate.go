@@ -186,7 +186,7 @@ func (a *allocation) address(b *resources.NetworkBinding, n *network, i resource
 		a.addresses[n.name] = chosen
 	}
 
-	address, problem := a.pick(n, chosen, i, prior)
+	address, problem := a.pick(n, b, chosen, i, prior)
 	if problem == nil {
 		chosen[address] = true
 		b.Address = address.String()
@@ -195,7 +195,7 @@ func (a *allocation) address(b *resources.NetworkBinding, n *network, i resource
 	return problem
 }
 
-func (a *allocation) pick(n *network, chosen map[netip.Addr]bool, i resources.Interface, prior resources.NetworkBinding) (netip.Addr, *problem) {
+func (a *allocation) pick(n *network, b *resources.NetworkBinding, chosen map[netip.Addr]bool, i resources.Interface, prior resources.NetworkBinding) (netip.Addr, *problem) {
 	free := func(address netip.Addr) bool {
 		vm, taken := n.addresses[address]
 
@@ -222,7 +222,7 @@ func (a *allocation) pick(n *network, chosen map[netip.Addr]bool, i resources.In
 		return address, nil
 	}
 
-	if address := n.give(a.vm, chosen); address.IsValid() {
+	if address := n.give(a.vm, b.MAC, chosen); address.IsValid() {
 		return address, nil
 	}
 

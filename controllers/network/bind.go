@@ -28,6 +28,10 @@ func (p *pass) bind(ctx context.Context) error {
 		return err
 	}
 
+	if err := p.inspect(ctx); err != nil {
+		return err
+	}
+
 	done, err := p.settle(ctx)
 	if err != nil || done {
 		return err

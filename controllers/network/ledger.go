@@ -71,6 +71,9 @@ type ledger struct {
 	freed, unreported map[string]*network
 	// generations has the last connection of a host that was heard of.
 	generations map[string]int64
+	// inspected are the hosts whose entries were looked at; found has what they had, by network.
+	inspected names
+	found     map[string]*found
 	// kicked are VMs that have to look again; forced, those that do so because somebody asked: what they have is verified.
 	kicked, forced names
 }
@@ -93,6 +96,7 @@ func (l *ledger) load(ctx context.Context, r controller.QRuntime) error {
 	l.hosts, l.macWaiters, l.freedMACs = map[string]names{}, map[string]names{}, names{}
 	l.generations, l.kicked, l.forced = map[string]int64{}, names{}, names{}
 
+	l.inspected, l.found = names{}, map[string]*found{}
 	l.freed, l.unreported = map[string]*network{}, map[string]*network{}
 
 	networks, err := r.ListUncached(ctx, resources.NewNetwork("").Metadata())
@@ -149,7 +153,7 @@ func holderOf(config *resources.NetworkConfig) holder {
 
 func (l *ledger) network(name string) *network {
 	if l.networks[name] == nil {
-		l.networks[name] = newNetwork(name)
+		l.networks[name] = newNetwork(name, l.foundOf(name))
 		l.unreported[name] = l.networks[name]
 	}
 

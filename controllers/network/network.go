@@ -36,6 +36,8 @@ type network struct {
 	// addresses has the VM of each address that is taken; low is an address below which none is free.
 	addresses map[netip.Addr]string
 	low       netip.Addr
+	// found is what hosts had of it when they were first looked at.
+	found *found
 	// declared has the VMs whose documents ask for an address.
 	declared map[netip.Addr]names
 	// users are the VMs with a binding on it, waiters those that have none yet and want one.
@@ -45,9 +47,9 @@ type network struct {
 	failures map[string]problem
 }
 
-func newNetwork(name string) *network {
+func newNetwork(name string, found *found) *network {
 	return &network{
-		name: name, addresses: map[netip.Addr]string{}, declared: map[netip.Addr]names{}, users: names{}, waiters: names{},
+		name: name, found: found, addresses: map[netip.Addr]string{}, declared: map[netip.Addr]names{}, users: names{}, waiters: names{},
 		ready: map[string]int{}, failures: map[string]problem{},
 	}
 }
@@ -117,8 +119,24 @@ func (d *document) contains(address string) bool {
 	return err == nil && d.usable(a)
 }
 
-// give returns the first address that is free for a VM; the zero address when there is none.
-func (n *network) give(vm string, chosen map[netip.Addr]bool) netip.Addr {
+// give returns an address that is free for an interface; the zero address when there is none. One that a host had an entry
+// for is given to another MAC only when no other is left.
+func (n *network) give(vm, mac string, chosen map[netip.Addr]bool) netip.Addr {
+	if a := n.found.entries[mac]; a.IsValid() && n.doc.usable(a) && !chosen[a] && n.wanted(a, vm) == "" {
+		if _, taken := n.addresses[a]; !taken {
+			return a
+		}
+	}
+
+	if a := n.first(vm, chosen, n.found.promised); a.IsValid() || len(n.found.promised) == 0 {
+		return a
+	}
+
+	return n.first(vm, chosen, nil)
+}
+
+// first returns the first address that is free for a VM and not promised; the zero address when there is none.
+func (n *network) first(vm string, chosen map[netip.Addr]bool, promised map[netip.Addr]struct{}) netip.Addr {
 	first, last := n.doc.spec.Bounds()
 	if !first.IsValid() || !last.IsValid() {
 		return netip.Addr{}
@@ -140,7 +158,7 @@ func (n *network) give(vm string, chosen map[netip.Addr]bool) netip.Addr {
 
 		contiguous = contiguous && taken
 
-		if !taken && !chosen[a] && n.doc.usable(a) && n.wanted(a, vm) == "" {
+		if _, no := promised[a]; !no && !taken && !chosen[a] && n.doc.usable(a) && n.wanted(a, vm) == "" {
 			return a
 		}
 	}

@@ -19,6 +19,10 @@ func isVolume(d *resources.Disk) bool { return d.Path == "" }
 // ensureVolumes makes the volumes of the VM's disks and finds their paths. A converged VM's are not looked at again until
 // it is started: the domain has the paths.
 func (p *pass) ensureVolumes(ctx context.Context) (bool, error) {
+	if err := p.adoptVolumes(ctx); err != nil {
+		return false, err
+	}
+
 	p.condition(resources.ConditionImageReady, resources.ConditionTrue, p.imageReason(), "")
 
 	for i := range p.spec.Disks {
@@ -27,7 +31,7 @@ func (p *pass) ensureVolumes(ctx context.Context) (bool, error) {
 			continue
 		}
 
-		if known := p.knownPath(d.Name); known != "" {
+		if known := orElse(p.status.AdoptedDisks[d.Name], p.knownPath(d.Name)); known != "" {
 			p.disks[d.Name] = known
 
 			continue

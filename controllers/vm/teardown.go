@@ -153,7 +153,7 @@ func (p *pass) removeDomain(ctx context.Context) (bool, error) {
 func (p *pass) removeVolumes(ctx context.Context) error {
 	for i := range p.spec.Disks {
 		d := &p.spec.Disks[i]
-		if !isVolume(d) || d.OnDelete != resources.OnDeleteRemove {
+		if !isVolume(d) || d.OnDelete != resources.OnDeleteRemove || p.status.AdoptedDisks[d.Name] != "" {
 			continue
 		}
 
@@ -190,7 +190,7 @@ func (p *pass) leftBehind() []string {
 		}
 	}
 
-	return left
+	return append(left, p.adoptedLeft()...)
 }
 
 // bury writes what the last message needs, takes the status away and lets go of the VM. Each can be repeated.

@@ -71,7 +71,7 @@ func (h *hypervisor) inside(t *testing.T, args ...string) string {
 
 // mark is what the gateway writes into a domain that it adopts; noMetadata is what is around it where there was none before.
 var (
-	mark       = regexp.MustCompile(`\s*<gateway:managed [^>]*/>`)
+	mark       = regexp.MustCompile(`\s*<(gateway:)?managed [^>]*gateway=[^>]*/>`)
 	noMetadata = regexp.MustCompile(`\s*<metadata>\s*</metadata>`)
 )
 
