@@ -55,6 +55,7 @@ func (o *operations) handler() http.Handler {
 		"POST /v1/confirm":                 o.confirm,
 		"POST /v1/import":                  o.importDomains,
 		"GET /v1/store/backup":             o.backup,
+		"GET /v1/console/{vm}":             o.console,
 	}
 	maps.Copy(routes, o.bridgeRoutes())
 

@@ -76,6 +76,10 @@ type Driver interface {
 	// Addresses returns what lease, agent and ARP say of the domain's addresses.
 	Addresses(ctx context.Context, uuid string) ([]resources.Address, error)
 
+	// Console attaches to the serial console of one of our domains that is on, in place of somebody else where that is forced. It
+	// fails with ErrOff, ErrNoConsole or ErrAttached, and lasts until it is closed, whatever becomes of ctx.
+	Console(ctx context.Context, uuid string, force bool) (Console, error)
+
 	// Networks returns all networks.
 	Networks(ctx context.Context) ([]Network, error)
 	// EnsureNetwork makes the network exist, active, with exactly these hosts, without a restart of it where only hosts

@@ -110,7 +110,7 @@ func (a *app) root() *cobra.Command {
 	root.PersistentFlags().StringVar(&a.server, "server", "", "address of the gateway: unix:///PATH (default $GATEWAY_SERVER, then the usual sockets)")
 	root.AddCommand(
 		a.runCommand(), a.validateCommand(), a.applyCommand(), a.diffCommand(), a.getCommand(), a.describeCommand(), a.waitCommand(), a.deleteCommand(),
-		a.eventsCommand(), a.syncCommand(), a.holdCommand(), a.releaseCommand(), a.confirmCommand(), a.importCommand(),
+		a.eventsCommand(), a.syncCommand(), a.holdCommand(), a.releaseCommand(), a.confirmCommand(), a.importCommand(), a.consoleCommand(),
 		a.graphCommand(), a.schemaCommand(), a.storeCommand(), a.versionCommand(),
 	)
 

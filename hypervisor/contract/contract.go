@@ -41,6 +41,8 @@ type Capabilities struct {
 	// HotPlug reports whether disks and interfaces come and go while a guest runs, and whether it gives memory back, within
 	// Patience.
 	HotPlug bool
+	// Console is what a running guest prints within Patience on its console, where it repeats what is typed; empty: there is none.
+	Console string
 	// EventsOrdered reports whether events arrive in the order in which things happened.
 	EventsOrdered bool
 	// Patience bounds waiting for what takes effect later; default 10 s.
@@ -91,6 +93,7 @@ func Run(t *testing.T, h Harness) {
 		{"Volumes", testVolumes},
 		{"Images", testImages},
 		{"Seeds", testSeeds},
+		{"Console", testConsole},
 		{"Close", testClose},
 	}
 

@@ -189,7 +189,7 @@ func TestContractQEMU(t *testing.T) {
 	d := libvirtd.New(t, libvirtd.Options{})
 	guest := libvirtd.NeedGuest(t)
 	h := harness(t, d.URI(), contract.Capabilities{
-		Networks: true, DHCP: true, Volumes: true, Images: true, Pause: true, Shutdown: true, HotPlug: true, EventsOrdered: true, Patience: time.Minute,
+		Networks: true, DHCP: true, Volumes: true, Images: true, Pause: true, Shutdown: true, HotPlug: true, EventsOrdered: true, Console: "guest: ready", Patience: time.Minute,
 	})
 	h.Prepare = func(spec *hypervisor.DomainSpec) {
 		// With less the kernel doesn't unpack.

@@ -22,6 +22,8 @@ type driver struct {
 	// reads is the connection for reading and for events; writes are those for changes and whatever waits for a guest.
 	reads, writes lane
 	locks         *locks
+	// consoles has a place for each console that is attached.
+	consoles chan struct{}
 
 	loseOnce sync.Once
 	// lost is closed when the connection is lost or closed; cause says why and is written before.
@@ -61,7 +63,7 @@ func open(ctx context.Context, uri, gateway string) (*driver, error) {
 
 	d := &driver{
 		uri: uri, gateway: gateway, locks: newLocks(),
-		lost: make(chan struct{}),
+		lost: make(chan struct{}), consoles: make(chan struct{}, hypervisor.MaxConsoles),
 	}
 
 	for range 1 + writeConnections {

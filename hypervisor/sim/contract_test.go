@@ -51,7 +51,7 @@ func harness(t *testing.T, uri string) contract.Harness {
 		Open:    func(t *testing.T) hypervisor.Driver { return openAs(t, "contract") },
 		OpenAs:  openAs,
 		Capabilities: contract.Capabilities{
-			Networks: true, DHCP: true, Volumes: true, Images: true, Pause: true, Shutdown: true, HotPlug: true, EventsOrdered: true, Patience: 5 * time.Second,
+			Networks: true, DHCP: true, Volumes: true, Images: true, Pause: true, Shutdown: true, HotPlug: true, EventsOrdered: true, Console: "Connected to domain", Patience: 5 * time.Second,
 		},
 		Behind: contract.Behind{
 			AddFile: func(t *testing.T, content []byte) string {

@@ -27,6 +27,8 @@ type domain struct {
 	// transient domains were undefined while they were on, and vanish when they go off.
 	transient bool
 	autostart bool
+	// console is what is attached to it; nil: nothing.
+	console *console
 }
 
 // observe returns the domain as the port describes it. It shares nothing.
@@ -76,6 +78,7 @@ func (h *Host) powerOff(d *domain, state hypervisor.State, reason string) {
 	d.live = nil
 	d.state, d.reason = state, reason
 	d.pressed = false
+	d.detach()
 
 	kind := hypervisor.EventStopped
 	if state == resources.StateCrashed {

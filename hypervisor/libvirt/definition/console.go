@@ -43,6 +43,15 @@ func setGraphics(doc *libvirtxml.Domain, spec *hypervisor.DomainSpec, _ Host) {
 	}
 }
 
+// HasConsole reports whether a domain has a console that can be attached to: a serial or virtual one that ends at a
+// pseudo-terminal or a socket on the host.
+func HasConsole(doc *libvirtxml.Domain) bool {
+	attachable := func(s *libvirtxml.DomainChardevSource) bool { return s == nil || s.Pty != nil || s.UNIX != nil }
+
+	return slices.ContainsFunc(doc.Devices.Consoles, func(c libvirtxml.DomainConsole) bool { return attachable(c.Source) }) ||
+		slices.ContainsFunc(doc.Devices.Serials, func(c libvirtxml.DomainSerial) bool { return attachable(c.Source) })
+}
+
 func isAgent(c libvirtxml.DomainChannel) bool {
 	return c.Target != nil && c.Target.VirtIO != nil && c.Target.VirtIO.Name == agentChannel
 }
