@@ -122,7 +122,7 @@ func TestImportOfOneDomain(t *testing.T) {
 		want    string
 	}{
 		"a domain that is not there":  {api.ImportRequest{VM: "desk", Domain: "nobody"}, `domain "nobody" on host "a": not found`},
-		"a host that is not declared": {api.ImportRequest{Host: "z", VM: "desk", Domain: "Windows10"}, `Host "z": not found`},
+		"a host that is not declared": {api.ImportRequest{Host: "z", VM: "desk", Domain: "Windows10"}, `host "z": not found`},
 		"a domain of ours":            {api.ImportRequest{VM: "desk", Domain: "web"}, `is that of VM "web" already`},
 		"a VM that has a domain":      {api.ImportRequest{VM: "web", Domain: "Windows10"}, `VM "web" has a domain already`},
 		"a name that is none":         {api.ImportRequest{VM: "My VM", Domain: "Windows10"}, "My VM"},
