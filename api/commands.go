@@ -213,7 +213,7 @@ func (o *operations) hold(w http.ResponseWriter, r *http.Request) error {
 	}
 
 	if request.Kind != "VM" {
-		return usage("only VMs can be held")
+		return usage("a %s can't be held: only VMs can", request.Kind)
 	}
 
 	err = o.writer.Modify(r.Context(), resources.NewHold(resources.HoldID(request.Kind, request.Name)), func(res resource.Resource) error {

@@ -100,7 +100,7 @@ func TestCommandsRefuseWhatMakesNoSense(t *testing.T) {
 		"a VM that is not there":     {c.Power(ctx, "web-9", "stopped", 0), `VM "web-9": not found`},
 		"a VM that is being deleted": {c.Power(ctx, "going", "stopped", 0), `VM "going" is being deleted`},
 		"a restart of nothing":       {c.Restart(ctx, "web-9"), `VM "web-9": not found`},
-		"a hold of a host":           {c.Hold(ctx, "Host", "a", ""), "only VMs can be held"},
+		"a hold of a host":           {c.Hold(ctx, "Host", "a", ""), "a Host can't be held: only VMs can"},
 		"a hold of nothing":          {c.Hold(ctx, "VM", "web-9", ""), `VM "web-9": not found`},
 		"a release without a hold":   {c.Release(ctx, "VM", "web-1"), `VM "web-1" is not held`},
 		"a sync of nothing":          {c.Sync(ctx, resources.Target{Kind: "VM", Name: "web-9"}), `VM "web-9": not found`},

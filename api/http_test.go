@@ -5,10 +5,15 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
+	"os"
+	"sync"
 	"testing"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/zap"
 
@@ -102,4 +107,40 @@ func TestAnAddressInUseNamesTheKeyThatChangesIt(t *testing.T) {
 
 	_, err := api.ListenHTTP(address, api.HTTPOptions{Hooks: http.NotFoundHandler(), Gather: prometheus.NewRegistry(), Logger: zap.NewNop()})
 	require.EqualError(t, err, address+" is in use"+ports.Holder(address)+": change http.listen (GATEWAY_HTTP_LISTEN, --listen), or stop what listens there")
+}
+
+func TestCaseS10HalfHeadersAreClosedAndOthersGoOn(t *testing.T) {
+	t.Parallel() // it takes as long as a header may
+
+	const (
+		halves  = 200
+		timeout = 10 * time.Second
+	)
+
+	address := serveHTTP(t, api.HTTPOptions{})
+
+	var clients sync.WaitGroup
+
+	for range halves {
+		clients.Go(func() {
+			conn, err := net.Dial("tcp", address)
+			if !assert.NoError(t, err) {
+				return
+			}
+			defer conn.Close()
+
+			begin := time.Now()
+			_, err = io.WriteString(conn, "POST /hooks/deploy HTTP/1.1\r\nHost: gateway\r\nX-Half")
+			assert.NoError(t, err)
+
+			assert.NoError(t, conn.SetReadDeadline(begin.Add(6*timeout)))
+			_, err = io.Copy(io.Discard, conn)
+			assert.NotErrorIs(t, err, os.ErrDeadlineExceeded, "it is closed")
+			assert.GreaterOrEqual(t, time.Since(begin), timeout-time.Second)
+		})
+	}
+
+	status, _ := answer(t, http.DefaultClient, "http://"+address+"/healthz")
+	require.Equal(t, http.StatusOK, status, "others are answered meanwhile")
+	clients.Wait()
 }

@@ -131,3 +131,42 @@ func FuzzLoad(f *testing.F) {
 		requirePlaced(t, "gateway.yaml", err)
 	})
 }
+
+// FuzzMergeObject: a patch is refused and changes nothing, or what comes of it is valid, and the same patch again changes
+// nothing more.
+func FuzzMergeObject(f *testing.F) {
+	for _, patch := range []string{
+		`{"spec":{"cpus":4}}`, `{"metadata":{"labels":{"tag":"a","tier":null},"annotations":{"a":"b"}}}`, `{"spec":{"disks":[{"name":"root","size":"1GiB"}]}}`,
+		`{"spec":null}`, `{"spec":{"shutdown":{"grace":null}},"kind":"Host"}`, `[]`, `{"spec":{"cpus":1e3}}`,
+	} {
+		f.Add([]byte(patch))
+	}
+
+	f.Fuzz(func(t *testing.T, patch []byte) {
+		vm := declaredVM()
+		before := objectText(t, vm)
+
+		if MergeObject(vm, patch) != nil {
+			require.Equal(t, before, objectText(t, vm))
+
+			return
+		}
+
+		require.Empty(t, resources.Validate(vm))
+		require.Equal(t, "u-1", resources.UIDOf(vm.Metadata()), "the gateway's own are not patched")
+
+		once := objectText(t, vm)
+		require.NoError(t, MergeObject(vm, patch))
+		require.Equal(t, once, objectText(t, vm))
+	})
+}
+
+// objectText is an object as users see it.
+func objectText(t *testing.T, vm *resources.VMConfig) string {
+	t.Helper()
+
+	text, err := NewObject(vm, nil).JSON()
+	require.NoError(t, err)
+
+	return string(text)
+}

@@ -3,6 +3,7 @@ package webhooks
 import (
 	"encoding/json"
 	"net/http"
+	"net/netip"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -110,5 +111,28 @@ func FuzzSignatures(f *testing.F) {
 		require.Error(t, (&standard{secrets: known}).verify(request, []byte(stamp)))
 		require.Error(t, (&tokens{secrets: known, header: "Authorization", scheme: "Bearer "}).verify(request, nil))
 		require.Error(t, (&basic{secrets: known, user: "u"}).verify(request, nil))
+	})
+}
+
+// FuzzPeer: without a trusted proxy nothing that is sent changes who sends; with one, the peer is always an address, and one
+// that is not the proxy's own unless nobody else is named.
+func FuzzPeer(f *testing.F) {
+	f.Add("10.0.0.1:1", "192.0.2.7, 10.0.0.1")
+	f.Add("[::1]:80", "")
+	f.Add("10.0.0.1:1", "x,,::ffff:192.0.2.7%eth0")
+	f.Add("", ",")
+
+	f.Fuzz(func(t *testing.T, remote, forwarded string) {
+		r := &http.Request{RemoteAddr: remote, Header: http.Header{"X-Forwarded-For": {forwarded}}}
+		alone := peerOf(&http.Request{RemoteAddr: remote, Header: http.Header{}}, nil)
+		require.Equal(t, alone, peerOf(r, nil))
+
+		peer := peerOf(r, []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")})
+		require.Equal(t, alone.IsValid(), peer.IsValid())
+		require.Empty(t, peer.Zone())
+
+		if !strings.HasPrefix(alone.String(), "10.") {
+			require.Equal(t, alone, peer)
+		}
 	})
 }
