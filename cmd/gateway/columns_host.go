@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"fmt"
 	"strconv"
 	"strings"
 	"time"
@@ -32,6 +33,9 @@ func hostValues(o *client.Object, now time.Time) ([]string, error) {
 	connected := holds(status.Conditions, resources.ConditionConnected)
 	if status.Draining {
 		connected += " (draining)"
+		if status.Drain != nil {
+			connected = strings.TrimSuffix(connected, ")") + fmt.Sprintf(", %d left)", status.Drain.Left)
+		}
 	}
 
 	return []string{o.Metadata.Name, connected, spec.URI, status.Driver, number(int64(cpus)), size, age(o.Metadata.Created, now)}, nil

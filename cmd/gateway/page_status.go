@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"gateway/api"
 	"gateway/api/client"
 	"gateway/resources"
 )
@@ -192,23 +193,44 @@ func (p *page) standing(d *client.Description) {
 		}
 	}
 
-	if len(d.Drain) > 0 {
-		p.section("What a drain does")
-
-		for _, v := range d.Drain {
-			if v.To != "" {
-				p.item("%s moves to %s", v.VM, v.To)
-			} else {
-				p.item("%s stays: %s", v.VM, v.Obstacle)
-			}
-		}
-	}
+	p.drained(d.Drain)
 
 	if len(d.Conflicts) > 0 {
 		p.section("Conflicts")
 
 		for _, conflict := range d.Conflicts {
 			p.item("%s", conflict)
+		}
+	}
+}
+
+// drained writes what a drain of a host would do: first who stays.
+func (p *page) drained(vms []api.DrainedVM) {
+	if len(vms) == 0 {
+		return
+	}
+
+	p.section("What a drain does")
+
+	var stays, moves []string
+
+	for _, v := range vms {
+		if v.To == "" {
+			stays = append(stays, v.VM+" stays: "+v.Obstacle)
+		} else {
+			moves = append(moves, v.VM+" moves to "+v.To)
+		}
+	}
+
+	for _, lines := range [][]string{stays, moves} {
+		for i, line := range lines {
+			if i == resources.MaxListed {
+				p.item("and %d more of these", len(lines)-i)
+
+				break
+			}
+
+			p.item("%s", line)
 		}
 	}
 }

@@ -69,3 +69,12 @@ func (p *pass) leaveBehind(ctx context.Context) error {
 
 	return nil
 }
+
+// wayOut says, of a VM that waits for its host to be deleted, what a person can do who knows that the host is gone for good.
+func (p *pass) wayOut() string {
+	if !p.deleting() {
+		return ""
+	}
+
+	return fmt.Sprintf(", so nothing is taken apart there; if it is gone for good: gateway delete vm %s --force", p.id)
+}

@@ -22,7 +22,7 @@ func (p *pass) connect(context.Context) (bool, error) {
 	p.status.Host = p.host()
 
 	if p.hostStatus == nil || !p.hostStatus.TypedSpec().Connected {
-		p.unknown("host " + p.host() + " is not connected")
+		p.unknown("host " + p.host() + " is not connected" + p.wayOut())
 
 		return false, nil
 	}

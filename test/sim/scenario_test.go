@@ -26,7 +26,7 @@ var deeds = []deed{
 	{30, (*world).edit}, {8, (*world).remove}, {8, (*world).move}, {3, (*world).breakFile}, {2, (*world).duplicate}, {1, (*world).wipe},
 	{14, (*world).send}, {5, (*world).sendLook}, {6, (*world).power}, {3, (*world).restartVM}, {3, (*world).hold}, {3, (*world).drain},
 	{14, (*world).behind}, {8, (*world).faults}, {5, (*world).hostDies}, {5, (*world).dropConnections}, {3, (*world).stick},
-	{10, (*world).operate}, {4, (*world).takeName}, {2, (*world).unmount},
+	{10, (*world).operate}, {4, (*world).takeName}, {2, (*world).unmount}, {4, (*world).mislay},
 	{5, (*world).broker}, {5, (*world).slowDisk}, {5, (*world).killNow}, {10, (*world).armKill}, {3, (*world).stop},
 }
 
@@ -309,5 +309,29 @@ func (w *world) hold() {
 func (w *world) drain() {
 	w.model.drained, w.model.spare = w.rand.IntN(hostCount+1)-1, w.rand.IntN(2) == 0
 	w.trace.add("drain %d, spare %v", w.model.drained, w.model.spare)
+	w.write("infra.yaml", encode(infrastructure(w.model.drained, w.model.spare)))
+}
+
+// mislay takes documents of hosts and networks away by mistake, and puts them back: as a new object where nobody used it
+// meanwhile, and otherwise as if nothing had been.
+func (w *world) mislay() {
+	kept := infrastructure(w.model.drained, w.model.spare)
+
+	var lost []string
+
+	for range 1 + w.rand.IntN(2) {
+		at := w.rand.IntN(len(kept))
+		if kind := kept[at]["kind"]; kind != "Host" && kind != "Network" {
+			continue
+		}
+
+		lost = append(lost, fmt.Sprint(kept[at]["kind"], " ", kept[at]["metadata"]))
+		kept = slices.Delete(kept, at, at+1)
+	}
+
+	w.trace.add("mislay %v", lost)
+	w.write("infra.yaml", encode(kept))
+	w.pass(time.Duration(w.rand.IntN(60_000)) * time.Millisecond)
+	w.trace.add("put back %v", lost)
 	w.write("infra.yaml", encode(infrastructure(w.model.drained, w.model.spare)))
 }
