@@ -163,6 +163,8 @@ type Domain struct {
 	// it has not given back. A restart would not change it.
 	WaitsForGuest []string
 	Autostart     bool
+	// Transient reports that it is on without a definition, which somebody took away: it would vanish when it goes off.
+	Transient bool
 }
 
 // DomainSpec is what we own of a domain's definition. Only these fields are compared.

@@ -398,3 +398,18 @@ func TestRefusals(t *testing.T) {
 		})
 	}
 }
+
+func TestCaseV60ADefinitionThatIsTakenAwayUnderARunningDomainIsMadeAgain(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.make("web", nil)
+		starts := w.sim.Changes()["StartDomain"]
+
+		require.True(t, w.host().Undefine(uuid("web")))
+		require.True(t, w.domain("web").Transient)
+		w.nudge("web") // whatever makes it look, and not only the event that may be lost
+		require.False(t, w.domain("web").Transient)
+		require.Equal(t, resources.StateRunning, w.status("web").State)
+		require.Equal(t, starts, w.sim.Changes()["StartDomain"])
+		require.Equal(t, "redefine", w.steps("web")[len(w.steps("web"))-1])
+	})
+}

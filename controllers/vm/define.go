@@ -137,7 +137,7 @@ func (p *pass) define(ctx context.Context) (bool, error) {
 
 	if p.domain != nil {
 		differences := normal.Differences(&p.domain.Spec)
-		if p.isOurs(p.domain) && len(differences) == 0 && !p.insist() {
+		if p.isOurs(p.domain) && len(differences) == 0 && !p.domain.Transient && !p.insist() {
 			return true, nil
 		}
 
@@ -176,10 +176,12 @@ func (p *pass) define(ctx context.Context) (bool, error) {
 func (p *pass) defineAs(ctx context.Context, what string, wanted hypervisor.DomainSpec) (created bool, err error) {
 	var result hypervisor.DefineResult
 
+	lacking := p.domain != nil && p.domain.Transient // a definition that is the same as before was missing all the same
+
 	err = p.act(ctx, what, func() (bool, error) {
 		result, err = p.driver.DefineDomain(ctx, wanted)
 
-		return result.Created || len(result.Changed) > 0, err
+		return result.Created || len(result.Changed) > 0 || lacking, err
 	})
 	if err != nil {
 		return false, err

@@ -117,11 +117,12 @@ func (d *driver) Domains(ctx context.Context) ([]hypervisor.Domain, error) {
 
 // listed is what a list says of a domain.
 type listed struct {
-	dom                *libvirt.Domain
-	running, autostart bool
+	dom *libvirt.Domain
+
+	running, autostart, transient bool
 }
 
-// listDomains lists all domains, those that run, and those that start by themselves.
+// listDomains lists all domains, those that run, those that start by themselves, and those without a definition.
 func listDomains(c *libvirt.Connect) ([]listed, error) {
 	running, err := uuids(c, libvirt.CONNECT_LIST_DOMAINS_RUNNING)
 	if err != nil {
@@ -129,6 +130,11 @@ func listDomains(c *libvirt.Connect) ([]listed, error) {
 	}
 
 	autostart, err := uuids(c, libvirt.CONNECT_LIST_DOMAINS_AUTOSTART)
+	if err != nil {
+		return nil, err
+	}
+
+	transient, err := uuids(c, libvirt.CONNECT_LIST_DOMAINS_TRANSIENT)
 	if err != nil {
 		return nil, err
 	}
@@ -146,7 +152,7 @@ func listDomains(c *libvirt.Connect) ([]listed, error) {
 			return nil, err
 		}
 
-		list[i] = listed{dom: &handles[i], running: running[uuid], autostart: autostart[uuid]}
+		list[i] = listed{dom: &handles[i], running: running[uuid], autostart: autostart[uuid], transient: transient[uuid]}
 	}
 
 	return list, nil
@@ -210,9 +216,18 @@ func (d *driver) observe(dom *libvirt.Domain, known *listed) (hypervisor.Domain,
 	}
 
 	if known != nil {
-		seen.Autostart = known.autostart
+		seen.Autostart, seen.Transient = known.autostart, known.transient
 
 		return seen, nil
+	}
+
+	if isOn(state) {
+		persistent, err := dom.IsPersistent()
+		if err != nil {
+			return hypervisor.Domain{}, err
+		}
+
+		seen.Transient = !persistent
 	}
 
 	seen.Autostart, err = dom.GetAutostart()

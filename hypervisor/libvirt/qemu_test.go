@@ -125,8 +125,17 @@ func TestADomainThatIsUndefinedWhileItRunsIsDefinedAgain(t *testing.T) {
 	seen, err := d.Domain(t.Context(), spec.UUID)
 	require.NoError(t, err)
 	require.Equal(t, gatewayID, seen.Gateway)
+	require.True(t, seen.Transient)
+
+	all, err := d.Domains(t.Context())
+	require.NoError(t, err)
+	require.True(t, all[0].Transient)
 
 	defined(t, d, spec)
+
+	seen, err = d.Domain(t.Context(), spec.UUID)
+	require.NoError(t, err)
+	require.False(t, seen.Transient)
 
 	out, err := daemon.Virsh("list", "--persistent", "--name")
 	require.NoError(t, err)

@@ -43,6 +43,7 @@ func (d *domain) observe() hypervisor.Domain {
 		Revision:  d.spec.Revision,
 		Spec:      d.spec.Normalised(),
 		Autostart: d.autostart,
+		Transient: d.transient,
 	}
 	seen.RestartRequired, seen.WaitsForGuest = d.restartRequired(), d.waitsForGuest()
 

@@ -51,6 +51,8 @@ func (c *check) domainsOn(host string, d hypervisor.Driver) {
 			foreign[domain.UUID] = true
 		} else if p := c.placements[domain.VM]; p == nil || p.TypedSpec().Host != host {
 			c.wrong("a domain of VM %s is left on %s", domain.VM, host)
+		} else if s := c.statuses[domain.VM]; domain.Transient && s != nil && isConverged(s.TypedSpec()) {
+			c.wrong("the domain of VM %s on %s has no definition", domain.VM, host)
 		}
 	}
 
@@ -59,6 +61,13 @@ func (c *check) domainsOn(host string, d hypervisor.Driver) {
 			c.wrong("the foreign domain %s on %s was touched: %+v", before.Name, host, now)
 		}
 	}
+}
+
+// isConverged reports whether a VM says that nothing is left to be done.
+func isConverged(s *resources.VMStatusSpec) bool {
+	c := resources.FindCondition(s.Conditions, resources.ConditionConverged)
+
+	return c != nil && c.Status == resources.ConditionTrue
 }
 
 // networksOn checks that a host has the networks that its VMs use, with their entries, and no others of ours.
