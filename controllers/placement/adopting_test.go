@@ -73,3 +73,24 @@ func TestAnAdoptedVMIsPlacedWhereItsDomainIsWhateverFits(t *testing.T) {
 		})
 	}
 }
+
+// Two other gateways have a VM of the name, each on another host: the choice does not depend on who answers first.
+func TestOfSeveralDomainsWithAnotherMarkOneThatTakesTheVMIsChosen(t *testing.T) {
+	for range 8 {
+		synctest.Test(t, func(t *testing.T) {
+			g := rig(t)
+
+			for _, host := range []string{"a", "b"} {
+				theirs := own("v")
+				theirs.Gateway = "other-" + host
+				require.NoError(t, g.World.Host(host).AddDomain(theirs))
+			}
+
+			g.AddHost("a", capacity(1, resources.GiB))
+			g.AddHost("b", capacity(64, 64*resources.GiB))
+			g.Create(vm("v", 4, resources.GiB))
+			g.Pass(5 * time.Second)
+			require.Equal(t, "b", where(g, "v").Host)
+		})
+	}
+}

@@ -17,9 +17,10 @@ type asked struct {
 	// astray has the host that has a domain of a VM which is placed elsewhere: it was given up there, and the host came back.
 	// When the VM's placement ends, it is found there.
 	astray map[string]string
-	// theirs has the host of a domain with another gateway's mark, by the VM that the mark names and by UUID: it may be ours
-	// of a data directory that was lost.
+	// theirs has the host of a domain with another gateway's mark by its UUID; marked has all hosts with such a domain by the
+	// VM that the mark names: it may be ours of a data directory that was lost.
 	theirs map[string]string
+	marked map[string]names
 	// left has the host on which a VM's domain may still be, since its placement was given up while that host was away.
 	left map[string]string
 
@@ -32,7 +33,7 @@ type asked struct {
 func newAsked() asked {
 	return asked{
 		generations: map[string]int64{}, found: map[string]string{}, bare: map[string]string{}, astray: map[string]string{},
-		theirs: map[string]string{}, left: map[string]string{}, gone: names{},
+		theirs: map[string]string{}, marked: map[string]names{}, left: map[string]string{}, gone: names{},
 	}
 }
 
@@ -46,6 +47,10 @@ func (a *asked) forget(host string) {
 				delete(index, key)
 			}
 		}
+	}
+
+	for vm := range a.marked {
+		drop(a.marked, vm, host)
 	}
 }
 
@@ -81,7 +86,8 @@ func (l *ledger) answer(gateway, name string, generation int64, domains []hyperv
 				a.bare[d.UUID] = name
 			}
 		case d.Gateway != gateway:
-			a.theirs[d.VM], a.theirs[d.UUID] = name, name
+			a.theirs[d.UUID] = name
+			put(a.marked, d.VM, name)
 		case d.VM == "":
 		case e == nil || e.host == "":
 			if _, gone := a.gone[d.VM]; !gone {

@@ -63,7 +63,7 @@ func (l *load) remove(e *entry) {
 	}
 }
 
-func put(index map[pair]names, key pair, vm string) {
+func put[K comparable](index map[K]names, key K, vm string) {
 	if index[key] == nil {
 		index[key] = names{}
 	}
@@ -71,7 +71,7 @@ func put(index map[pair]names, key pair, vm string) {
 	index[key][vm] = struct{}{}
 }
 
-func drop(index map[pair]names, key pair, vm string) {
+func drop[K comparable](index map[K]names, key K, vm string) {
 	delete(index[key], vm)
 
 	if len(index[key]) == 0 {

@@ -1,6 +1,7 @@
 package placement
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
@@ -27,9 +28,9 @@ func (p *pass) place(ctx context.Context) error {
 			former = p.former
 		case silent != "":
 			return p.block(ctx, silent)
-		case p.isTheirs():
+		case p.theirs() != "":
 			// Placed elsewhere the VM would be there twice, should that domain be ours of a data directory that was lost.
-			found = l.asked.theirs[p.id]
+			found = p.theirs()
 		default:
 			c := l.choose(&p.request, "")
 			if c.host == "" {
@@ -68,11 +69,24 @@ func (p *pass) adopts() string {
 	return ""
 }
 
-// isTheirs reports whether a host on which the VM may be has a domain of this VM with the mark of another gateway.
-func (p *pass) isTheirs() bool {
-	name, ok := p.ledger().asked.theirs[p.id]
+// theirs returns the host on which the VM may be that has a domain of this VM with the mark of another gateway; empty: none has.
+// Of several the first by name that takes the VM is taken, else the first of all: it is the same whoever answered first.
+func (p *pass) theirs() (host string) {
+	l := p.ledger()
 
-	return ok && p.mayBeOn(name)
+	for _, name := range resources.SortedKeys(l.asked.marked[p.id]) {
+		if !p.mayBeOn(name) {
+			continue
+		}
+
+		if l.judge(name, &p.request, resources.Capacity{}).obstacle == fits {
+			return name
+		}
+
+		host = cmp.Or(host, name)
+	}
+
+	return host
 }
 
 // mayBeOn reports whether pin and selector let the VM be on a host.
