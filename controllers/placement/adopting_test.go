@@ -49,6 +49,20 @@ func TestAVMIsPlacedWhereADomainOfItsNameCarriesAnotherMark(t *testing.T) {
 	}
 }
 
+func TestAnotherGatewaysVMOfTheSameNameKeepsNothingFromOurs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := rig(t)
+		theirs := own("v")
+		theirs.Gateway, theirs.Name = "other", "v-of-another"
+		require.NoError(t, g.World.Host("b").AddDomain(theirs))
+		twoRacks(g)
+
+		g.Create(vm("v", 4, resources.GiB))
+		g.Pass(5 * time.Second)
+		require.Equal(t, "a", where(g, "v").Host)
+	})
+}
+
 // Its domain is there already, and takes no more room than it has.
 func TestAnAdoptedVMIsPlacedWhereItsDomainIsWhateverFits(t *testing.T) {
 	for _, gateway := range []string{"", "lost"} {
