@@ -105,8 +105,13 @@ func (p *pass) settle(ctx context.Context) (bool, error) {
 		p.watchRunning()
 	}
 
-	if wait := p.c.insistence.wait(p.id, p.now); wait > 0 && p.blocked == nil {
-		p.after(wait)
+	// What is left to do for a running domain, or to be asked of its guest, is done by the next pass.
+	if p.blocked == nil {
+		p.insist()
+
+		if wait := p.c.insistence.wait(p.id, p.now); wait > 0 {
+			p.after(wait)
+		}
 	}
 
 	if err := p.readAddresses(ctx); err != nil {

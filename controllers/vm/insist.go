@@ -161,13 +161,17 @@ func (p *pass) behind() (what string, onlyGuest bool) {
 	}
 
 	onlyGuest = len(fields) == 0
-	fields = append(fields, p.domain.WaitsForGuest...)
+
+	if p.waitsForGuest() {
+		fields = append(fields, p.domain.WaitsForGuest...)
+	}
 
 	if len(fields) == 0 {
 		return "", false
 	}
 
-	return fmt.Sprintf("revision %d since %d: %s", p.domain.Revision, p.status.Started.Unix(), strings.Join(fields, " ")), onlyGuest
+	return fmt.Sprintf("revision %d, %s since %d: %s",
+		p.domain.Revision, p.domain.State, p.status.Started.Unix(), strings.Join(fields, " ")), onlyGuest
 }
 
 // insist reports whether the running domain is to be brought to its definition now, although that has not changed.
@@ -175,11 +179,12 @@ func (p *pass) insist() bool {
 	what, onlyGuest := p.behind()
 	earliest := p.now
 
+	// A guest starts with all of its memory, and gives back what is too much when it has booted.
 	if onlyGuest {
 		earliest = p.status.Started.Add(bootTime)
 	}
 
-	return p.c.insistence.due(p.id, what, p.drifted(), earliest, p.now)
+	return p.c.insistence.due(p.id, what, p.drifted() && !p.acted, earliest, p.now)
 }
 
 // restartMessage says which fields wait for a restart, and what was in the way of doing without.

@@ -181,6 +181,27 @@ func TestCaseV60AMendingThatTakesTimeIsAuditedToo(t *testing.T) {
 	})
 }
 
+// A guest that is paused can't give memory back: it is not asked, and counts as converged.
+func TestAGuestThatIsPausedIsNotAskedForMemory(t *testing.T) {
+	t.Parallel()
+	inWorld(t, func(t *testing.T, w *world) {
+		w.make("web", func(s *resources.VMConfigSpec) { s.MaxMemory, s.Power = resources.GiB, resources.PowerPaused })
+		w.host().Inflate(uuid("web"), resources.GiB)
+
+		for range 10 {
+			w.nudge("web")
+		}
+
+		require.NotContains(t, w.steps("web"), "set memory")
+		require.Equal(t, resources.ReasonConverged, w.reason("web", resources.ConditionTrue))
+
+		w.power("web", resources.PowerRunning)
+		require.Equal(t, resources.ReasonWaiting, w.reason("web", resources.ConditionFalse))
+		w.pass(2 * time.Minute)
+		require.Equal(t, resources.ReasonConverged, w.reason("web", resources.ConditionTrue))
+	})
+}
+
 // Each mending of what others did has a line in the journal that says so.
 func TestCaseV60MendingsAreAudited(t *testing.T) {
 	t.Parallel()
@@ -263,4 +284,31 @@ func TestADomainThatIsPausedForAMomentIsNotResumed(t *testing.T) {
 		d := hypervisor.Domain{State: resources.StatePaused, Reason: reason}
 		require.Equal(t, passing, d.Passing(), reason)
 	}
+}
+
+// A pass that ends early, since its network changed under it, does not say of the new revision what was true of the old one.
+func TestWhatWasSaidOfARevisionIsNotSaidOfTheNext(t *testing.T) {
+	t.Parallel()
+	inWorld(t, func(t *testing.T, w *world) {
+		binding := resources.NetworkBinding{Network: "lan", MAC: "52:54:00:00:00:01", Bridge: "br0"}
+		w.declare("web", func(s *resources.VMConfigSpec) { s.Interfaces = []resources.Interface{{Network: "lan"}} })
+		w.place("web", "a", binding)
+		w.pass(time.Second)
+		require.Equal(t, resources.ReasonConverged, w.reason("web", resources.ConditionTrue))
+
+		w.host().Inject(sim.Fault{Kind: sim.Slow, Call: "Domain", Delay: time.Second})
+		w.declare("web", func(s *resources.VMConfigSpec) { s.Description = "another" })
+		w.pass(500 * time.Millisecond)
+		modify(w, resources.NewNetworkConfig("web"), func(s *resources.NetworkConfigSpec) {
+			binding.Address = "10.7.0.9"
+			s.Interfaces = []resources.NetworkBinding{binding}
+		})
+		w.pass(time.Second)
+		require.EqualValues(t, 2, w.status("web").ObservedRevision)
+		require.Equal(t, resources.ReasonWaiting, w.reason("web", resources.ConditionFalse))
+
+		w.pass(5 * time.Second)
+		require.Equal(t, resources.ReasonConverged, w.reason("web", resources.ConditionTrue))
+		require.Equal(t, "another", w.domain("web").Spec.Description)
+	})
 }

@@ -55,8 +55,8 @@ type pass struct {
 
 	// durable reports whether the barrier was passed; acted, whether something outside was changed.
 	durable, acted bool
-	// silent: no status is written any more.
-	silent bool
+	// silent: no status is written any more. judged: it was said how far the VM is.
+	silent, judged bool
 	// requeue is the shortest of the times after which to look again; 0: none.
 	requeue time.Duration
 }

@@ -106,6 +106,7 @@ func (p *pass) condition(typ string, status resources.ConditionStatus, reason, m
 
 // converged says how far the VM is, as the last word of a pass.
 func (p *pass) converged(status resources.ConditionStatus, reason, message string) {
+	p.judged = true
 	p.condition(resources.ConditionConverged, status, reason, message)
 }
 
@@ -115,6 +116,12 @@ func (p *pass) finish(ctx context.Context, err error) error {
 	err = p.judge(err)
 
 	if !p.silent {
+		// What was said of an earlier revision is not said of this one: a pass that ended early, since something changed under
+		// it, comes again.
+		if !p.judged && p.status.ObservedRevision != p.revision() {
+			p.converged(resources.ConditionFalse, resources.ReasonWaiting, "")
+		}
+
 		p.status.ObservedRevision = p.revision()
 		err = errors.Join(err, p.write(ctx))
 	}
