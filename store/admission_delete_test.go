@@ -26,6 +26,24 @@ func TestCaseV83AProtectedVMIsNotDeletedByAnyWay(t *testing.T) {
 
 			return f.Delete(ctx, f.w, r)
 		},
+		"a sender that may delete": func(ctx context.Context, f *fixture) error {
+			r := removal("web", webhook)
+			r.Rule = &resources.ApplyRule{Kinds: []string{"VM"}, Delete: true}
+
+			return f.Delete(ctx, f.w, r)
+		},
+		"a request on NATS": func(ctx context.Context, f *fixture) error {
+			r := removal("web", resources.Origin{Source: resources.OriginRequest})
+			r.Rule = &resources.ApplyRule{Kinds: []string{"VM"}, Delete: true}
+
+			return f.Delete(ctx, f.w, r)
+		},
+		"a trigger": func(ctx context.Context, f *fixture) error {
+			r := removal("web", resources.Origin{Source: resources.OriginTrigger, Name: "t"})
+			r.Rule = &resources.ApplyRule{Kinds: []string{"VM"}, Delete: true}
+
+			return f.Delete(ctx, f.w, r)
+		},
 		"teardown over gRPC": func(ctx context.Context, f *fixture) error {
 			_, err := state.WrapCore(f.Guard(f.State())).Teardown(ctx, vm("web").Metadata())
 
