@@ -78,6 +78,10 @@ func (g *guard) Create(ctx context.Context, r resource.Resource, opts ...state.C
 		return err
 	}
 
+	if err := g.checkOverride(ctx, r); err != nil {
+		return err
+	}
+
 	created := kind.New(r.Metadata().ID())
 	setContent(created, r)
 	resources.SetCause(created.Metadata(), apiCause)
@@ -153,6 +157,10 @@ func (g *guard) Update(ctx context.Context, r resource.Resource, opts ...state.U
 	}
 
 	if err := checkCommand(kind, r); err != nil {
+		return err
+	}
+
+	if err := g.checkOverride(ctx, r); err != nil {
 		return err
 	}
 

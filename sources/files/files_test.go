@@ -201,12 +201,14 @@ func (w *world) awaitRoot(what string, holds func(resources.FileRootSpec) bool) 
 // settles waits until this many files were reported and nothing is on its way.
 func (w *world) settles(count int) {
 	w.Helper()
-	require.Eventually(w, func() bool {
+	intaketest.Progress(w.T, "files", func() (int, bool) {
 		list, err := w.state.List(w.Context(), resources.NewFileEvent("").Metadata())
+		require.NoError(w, err)
+
 		r := w.rootSpec()
 
-		return err == nil && len(list.Items) == count && r.Files == count && r.Completed == r.Begun
-	}, 3*patience, 20*time.Millisecond)
+		return len(list.Items) + int(r.Begun) + int(r.Completed), len(list.Items) == count && r.Files == count && r.Completed == r.Begun
+	})
 }
 
 // status returns what is known of a file, nil when nothing is.

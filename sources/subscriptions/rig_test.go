@@ -22,6 +22,7 @@ import (
 	"gateway/config"
 	"gateway/resources"
 	"gateway/sources/intake"
+	"gateway/sources/intake/intaketest"
 	"gateway/store"
 )
 
@@ -211,9 +212,15 @@ func (r *rig) events() []*resources.MessageEvent {
 
 func (r *rig) waitEvents(n int) []*resources.MessageEvent {
 	r.t.Helper()
-	require.Eventually(r.t, func() bool { return len(r.events()) >= n }, soon, tick, "%d events", n)
 
-	all := r.events()
+	var all []*resources.MessageEvent
+
+	intaketest.Progress(r.t, "events", func() (int, bool) {
+		all = r.events()
+
+		return len(all), len(all) >= n
+	})
+
 	require.Len(r.t, all, n)
 
 	return all
@@ -247,11 +254,16 @@ func (r *rig) consumer(stream, name string) *jetstream.ConsumerInfo {
 // waitSettled waits until nothing of the stream is pending or unacknowledged for a subscription.
 func (r *rig) waitSettled(stream, name string) {
 	r.t.Helper()
-	require.Eventually(r.t, func() bool {
+	intaketest.Progress(r.t, "messages", func() (int, bool) {
 		info := r.consumer(stream, name)
+		if info == nil {
+			return 0, false
+		}
 
-		return info != nil && info.NumPending == 0 && info.NumAckPending == 0
-	}, soon, tick)
+		open := int(info.NumPending) + info.NumAckPending
+
+		return open, open == 0
+	})
 }
 
 // faultyStore is a store whose barrier can be held, or fail.

@@ -28,6 +28,7 @@ spec:
   when: event.data.ref == "refs/heads/main"
   do:
     - patch: {kind: VM, selector: {tier: web}, merge: {spec: {description: "deployed ${event.data.after}"}}}
+    - patch: {kind: VM, name: web-1, merge: {metadata: {labels: {tag: "${event.data.after}"}}}}
     - patch: {kind: VM, name: api-1, merge: {metadata: {labels: {tag: "${event.data.after}"}}}}
     - publish: {subject: "deploys.${event.name}", data: {commit: "${event.data.after}", size: "${event.data.size}"}}
 `
@@ -83,12 +84,15 @@ func TestBridgeTrigger(t *testing.T) {
 				}
 			}
 
-			if o, err := g.get("VM", "api-1"); err != nil || o.Metadata.Labels["tag"] != commitMain {
-				return fmt.Errorf("api-1 has the labels %v: %w", o.Metadata.Labels, err)
+			for _, name := range []string{"web-1", "api-1"} {
+				if o, err := g.get("VM", name); err != nil || o.Metadata.Labels["tag"] != commitMain {
+					return fmt.Errorf("%s has the labels %v: %w", name, o.Metadata.Labels, err)
+				}
 			}
 
 			return nil
 		})
+		require.Equal(t, "VM/api-1\nVM/web-1\n", g.cli("get", "vm", "-l", "tag="+commitMain, "-o", "name"), "selectors see the label above a file too")
 		g.whyMentions(t, event, "trigger main-only fired", "VM/web-1", "VM/web-2", "VM/api-1")
 		g.running(all...)
 
