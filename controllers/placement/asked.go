@@ -87,7 +87,11 @@ func (l *ledger) answer(gateway, name string, generation int64, domains []hyperv
 			}
 		case d.Gateway != gateway:
 			a.theirs[d.UUID] = name
-			put(a.marked, d.VM, name)
+
+			// As we would have named it: two gateways may have VMs of one name whose domains have others.
+			if d.Name == d.VM {
+				put(a.marked, d.VM, name)
+			}
 		case d.VM == "":
 		case e == nil || e.host == "":
 			if _, gone := a.gone[d.VM]; !gone {
