@@ -198,6 +198,7 @@ func (p *pass) start(ctx context.Context) (bool, error) {
 	})
 	if err == nil {
 		p.status.Started, p.status.StopRequested = p.now, time.Time{}
+		p.status.Addresses = nil // what was seen is of the run before
 	}
 
 	return next, err

@@ -2,6 +2,7 @@ package sim
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 
 	"gateway/hypervisor"
@@ -190,6 +191,18 @@ func (h *Host) SetMemory(uuid string, memory resources.Size) bool {
 		d.spec = &spec
 		h.record(record{Domain: domainRecordOf(d)})
 		h.emit(hypervisor.EventDefined, d, "updated")
+	})
+}
+
+// SetLease lets the guest of a domain go on with an old lease for a MAC, until it renews it: with an empty address.
+func (h *Host) SetLease(uuid, mac, address string) bool {
+	return h.with(uuid, func(d *domain) {
+		d.stale = maps.Clone(d.stale)
+		if d.stale == nil {
+			d.stale = map[string]string{}
+		}
+
+		d.stale[mac] = address
 	})
 }
 

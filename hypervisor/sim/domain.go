@@ -27,6 +27,8 @@ type domain struct {
 	// transient domains were undefined while they were on, and vanish when they go off.
 	transient bool
 	autostart bool
+	// stale has the leases that are not those of their MAC's entry any more, by MAC, until the guest renews them.
+	stale map[string]string
 	// console is what is attached to it; nil: nothing.
 	console *console
 }

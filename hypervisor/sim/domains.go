@@ -320,7 +320,16 @@ func (d *driver) UndefineDomain(ctx context.Context, uuid string) error {
 	})
 }
 
-// Addresses implements hypervisor.Driver: the DHCP entries of the domain's interfaces, once the guest has booted.
+func orElse(text, otherwise string) string {
+	if text == "" {
+		return otherwise
+	}
+
+	return text
+}
+
+// Addresses implements hypervisor.Driver: the DHCP entries of the domain's interfaces, once the guest has booted, and the same
+// from its agent where it has one.
 func (d *driver) Addresses(ctx context.Context, uuid string) (addresses []resources.Address, err error) {
 	err = d.do(ctx, op{call: "Addresses", doing: "reading the addresses of domain", subject: uuid}, func() error {
 		dom, err := d.find(uuid)
@@ -334,10 +343,17 @@ func (d *driver) Addresses(ctx context.Context, uuid string) (addresses []resour
 				continue
 			}
 
-			if entry, ok := n.entry(nic.MAC); ok {
-				addresses = append(addresses, resources.Address{
-					Address: entry.Address, Source: "lease", Network: nic.Network, MAC: nic.MAC,
-				})
+			entry, ok := n.entry(nic.MAC)
+			if !ok {
+				continue
+			}
+
+			// What a guest says of itself is what it got last.
+			lease := orElse(dom.stale[nic.MAC], entry.Address)
+			addresses = append(addresses, resources.Address{Address: lease, Source: "lease", Network: nic.Network, MAC: nic.MAC})
+
+			if dom.live.GuestAgent {
+				addresses = append(addresses, resources.Address{Address: lease, Source: "agent", Network: nic.Network, MAC: nic.MAC})
 			}
 		}
 
