@@ -251,10 +251,21 @@ func recreatedOnQEMU(t *testing.T, l *living) {
 	before := l.h.identity("guest")
 	disk := l.h.Path("/var/lib/libvirt/images/gateway-" + l.id() + "/guest.root.qcow2")
 	inode := inodeOf(t, disk)
-	defined := l.metric("gateway_hypervisor_call_seconds_count", `call="DefineDomain"`)
 
+	// One that is undefined while it runs is defined again at once, and goes on.
+	l.h.virsh("undefine", "guest")
+	eventually(t, "it has a definition again", func() error { return l.virshSays(true, "guest", "list", "--persistent", "--name") })
+	require.Equal(t, before, l.h.identity("guest"))
+	l.running("guest")
+
+	// Held, so that it is not started in between.
+	l.cli("hold", "vm", "guest")
 	l.h.virsh("destroy", "guest")
 	l.h.virsh("undefine", "guest")
+
+	defined := l.metric("gateway_hypervisor_call_seconds_count", `call="DefineDomain"`)
+
+	l.cli("release", "vm", "guest")
 	eventually(t, "it runs again", func() error { return l.h.isRunning("guest") })
 	l.running("guest")
 
