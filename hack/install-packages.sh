@@ -27,6 +27,8 @@ test=(
   openssl:openssl
   virt-install:virtinst
   /usr/share/OVMF/OVMF_CODE_4M.fd:ovmf
+  mkfs.ext4:e2fsprogs
+  mkfs.btrfs:btrfs-progs
 )
 
 case "${1:-}" in

@@ -138,7 +138,6 @@ func TestDamagedStore(t *testing.T) {
 			f.vm("one")
 			f.vm("two")
 			f.start()
-			f.on("one", "a")
 			f.running("one", "two")
 			f.mustStore("backup", f.path("backup"))
 			f.written()
@@ -152,8 +151,8 @@ func TestDamagedStore(t *testing.T) {
 			test.back(f)
 			f.mustStore("check")
 			f.start()
-			f.on("one", "a")
 			f.running("one", "two")
+			f.works()
 			f.untouched(t, before)
 			f.stop()
 		})
@@ -194,6 +193,7 @@ func TestLostID(t *testing.T) {
 	again, err := os.ReadFile(filepath.Join(f.path("data"), "id"))
 	require.NoError(t, err)
 	require.Equal(t, string(id), string(again))
+	f.works()
 	f.untouched(t, before)
 	f.stop()
 }
@@ -234,6 +234,7 @@ func TestLostDataDirectory(t *testing.T) {
 	// Nor is anything removed because a document goes.
 	f.remove("two.yaml")
 	f.without("two")
+	f.works()
 	f.untouched(t, before)
 	f.stop()
 
@@ -245,6 +246,7 @@ func TestLostDataDirectory(t *testing.T) {
 	f.mustStore("restore", "--force", f.path("backup"))
 	f.start()
 	f.running("one", "two")
+	f.works()
 	f.untouched(t, before)
 	f.stop()
 }
