@@ -182,6 +182,10 @@ func (g *Gateway) listen() (err error) {
 		return err
 	}
 
+	if err := registerConnections(g.registry, g.http.Connections); err != nil {
+		return err
+	}
+
 	g.socket, err = api.ListenSocket(g.operations())
 
 	return err

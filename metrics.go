@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"expvar"
+	"fmt"
 
 	"github.com/cosi-project/runtime/pkg/controller/runtime/metrics"
 	"github.com/prometheus/client_golang/prometheus"
@@ -33,4 +34,16 @@ func registerProcess(registry prometheus.Registerer) prometheus.Counter {
 		queueLength{prometheus.NewDesc("gateway_queue_length", "Items that wait in a controller's queue.", []string{"controller"}, nil)})
 
 	return rebuilds
+}
+
+// registerConnections registers how many HTTP connections are open.
+func registerConnections(registry prometheus.Registerer, open func() int) error {
+	err := registry.Register(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "gateway_http_connections", Help: "HTTP connections that are open; above 1000 further ones wait.",
+	}, func() float64 { return float64(open()) }))
+	if err != nil {
+		return fmt.Errorf("error registering the number of connections: %w", err)
+	}
+
+	return nil
 }

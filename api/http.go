@@ -94,6 +94,9 @@ func ListenHTTP(address string, o HTTPOptions) (*HTTP, error) {
 // Addr is where it listens.
 func (h *HTTP) Addr() net.Addr { return h.listener.Addr() }
 
+// Connections is how many are open.
+func (h *HTTP) Connections() int { return len(h.listener.(*limited).slots) } //nolint:forcetypeassert // ListenHTTP made it
+
 // Run serves until ctx ends, and then lets requests under way finish for three seconds.
 func (h *HTTP) Run(ctx context.Context) error {
 	done := make(chan error, 1)

@@ -87,7 +87,7 @@ func newBolt(ctx context.Context, dir *dataDir, db *bbolt.DB, id string, o *Opti
 		return nil, errors.Join(err, active.f.Close(), spare.f.Close())
 	}
 
-	s.log = newWriteAhead(db, active, spare, o.Logger, s.metrics.checkpoints, s.journal.committed)
+	s.log = newWriteAhead(db, active, spare, o.Logger, s.metrics, s.journal.committed)
 	s.committer = &committer{
 		queue: s.queue, write: s.log.write, committed: func([]op) {},
 		logger: o.Logger, seconds: s.metrics.seconds, ended: make(chan struct{}),

@@ -337,7 +337,7 @@ func TestTheStoresMetricsAreRegisteredWhileItIsOpen(t *testing.T) {
 			names = append(names, f.GetName())
 		}
 
-		require.Equal(t, []string{"gateway_store_checkpoint_seconds", "gateway_store_commit_seconds", "gateway_store_queue_bytes", "gateway_store_queue_length"}, names)
+		require.Equal(t, []string{"gateway_store_checkpoint_seconds", "gateway_store_commit_seconds", "gateway_store_log_bytes", "gateway_store_queue_bytes", "gateway_store_queue_length"}, names)
 		require.NoError(t, s.Close())
 	}
 }

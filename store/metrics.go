@@ -11,6 +11,7 @@ type storeMetrics struct {
 	registry prometheus.Registerer
 	// seconds are those of a record of the log, checkpoints those of a transaction of the store file.
 	seconds, checkpoints prometheus.Histogram
+	logBytes             prometheus.Gauge
 	registered           []prometheus.Collector
 }
 
@@ -31,6 +32,11 @@ func newStoreMetrics(registry prometheus.Registerer, q *queue) (*storeMetrics, e
 		}),
 	}
 
+	m.logBytes = prometheus.NewGauge(prometheus.GaugeOpts{
+		Name: "gateway_store_log_bytes",
+		Help: "Bytes in the log that are not on their way into the store file; at 67108864 writers wait.",
+	})
+
 	if registry == nil {
 		return m, nil
 	}
@@ -38,6 +44,7 @@ func newStoreMetrics(registry prometheus.Registerer, q *queue) (*storeMetrics, e
 	for _, c := range []prometheus.Collector{
 		m.seconds,
 		m.checkpoints,
+		m.logBytes,
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name: "gateway_store_queue_length",
 			Help: "Writes that are not yet durable.",

@@ -33,6 +33,7 @@ type writeAhead struct {
 	// checkpointed is told which journal entries the store file has.
 	checkpointed func(entries []uint64)
 	seconds      prometheus.Observer
+	bytes        prometheus.Gauge
 
 	mu sync.Mutex // guards the following, and is held while a record is written
 	// active takes records; spare is the other file, unless sealed, whose writes are on their way into the store file.
@@ -99,9 +100,9 @@ func (c *changes) apply(tx *bbolt.Tx, generation uint64) error {
 }
 
 // newWriteAhead begins a generation on the open files of the log, after recover.
-func newWriteAhead(db *bbolt.DB, active, spare *logFile, logger *zap.Logger, seconds prometheus.Observer, checkpointed func([]uint64)) *writeAhead {
+func newWriteAhead(db *bbolt.DB, active, spare *logFile, logger *zap.Logger, metrics *storeMetrics, checkpointed func([]uint64)) *writeAhead {
 	w := &writeAhead{
-		db: db, logger: logger, checkpointed: checkpointed, seconds: seconds, active: active, spare: spare, pending: newChanges(),
+		db: db, logger: logger, checkpointed: checkpointed, seconds: metrics.checkpoints, bytes: metrics.logBytes, active: active, spare: spare, pending: newChanges(),
 		kick: make(chan struct{}, 1), closing: make(chan struct{}), ended: make(chan struct{}),
 	}
 	w.room = sync.NewCond(&w.mu)
@@ -127,6 +128,8 @@ func (w *writeAhead) write(batch []op) error {
 	if err := w.active.append(func(b []byte) []byte { return appendOps(b, batch) }); err != nil {
 		return err
 	}
+
+	w.bytes.Set(float64(w.active.end))
 
 	idle := w.pending.began.IsZero()
 	for i := range batch {
@@ -305,6 +308,7 @@ func (w *writeAhead) rotate() (uint64, error) {
 
 	w.active, w.spare = w.spare, w.active
 	w.sealed, w.pending = w.pending, newChanges()
+	w.bytes.Set(float64(w.active.end))
 
 	return w.spare.generation, nil
 }

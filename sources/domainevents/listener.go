@@ -9,6 +9,8 @@ import (
 	"go.uber.org/zap"
 
 	"gateway/hypervisor"
+	"gateway/resources"
+	"gateway/sources/intake"
 )
 
 const (
@@ -47,6 +49,7 @@ type listener struct {
 	gateway string
 	pool    Pool
 	logger  *zap.Logger
+	metrics *intake.Metrics
 	out     chan<- note
 	cancel  context.CancelFunc
 
@@ -259,6 +262,8 @@ func (l *listener) deliver(ctx context.Context, driver hypervisor.Driver) error 
 	}
 
 	if overflow {
+		l.metrics.Overrun(resources.SourceDomain)
+
 		return l.relist(ctx, driver)
 	}
 

@@ -56,7 +56,7 @@ func (x *run) listen(ctx context.Context, host string) *listener {
 	ctx, cancel := context.WithCancel(ctx)
 
 	l := &listener{
-		host: host, gateway: x.GatewayID, pool: x.Pool, logger: x.logger, out: x.notes, cancel: cancel,
+		host: host, gateway: x.GatewayID, pool: x.Pool, logger: x.logger, metrics: x.Metrics, out: x.notes, cancel: cancel,
 		connection: make(chan struct{}, 1), arrived: make(chan struct{}, 1),
 		pending: map[string]hypervisor.Event{}, domains: map[string]known{},
 	}

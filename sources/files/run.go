@@ -114,6 +114,10 @@ func (x *run) takeHints() {
 	hint := x.hints.take()
 	at := time.Now().Add(x.Settle)
 
+	if hint.all {
+		x.Metrics.Overrun(resources.SourceFile)
+	}
+
 	for _, root := range x.roots {
 		if hint.all {
 			root.want("", at)

@@ -12,6 +12,7 @@ type Metrics struct {
 	received *prometheus.CounterVec
 	refused  *prometheus.CounterVec
 	pending  *prometheus.GaugeVec
+	overrun *prometheus.CounterVec
 }
 
 // NewMetrics registers the metrics of all sources. With a registry that has them already it returns the same counters: sources
@@ -29,6 +30,10 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 		pending: register(registry, prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "gateway_events_pending",
 			Help: "Events that were taken in or seen, and have yet to be handled.",
+		}, []string{"source"})),
+		overrun: register(registry, prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "gateway_events_overrun_total",
+			Help: "How often more happened than a source remembers, so that it looked at everything.",
 		}, []string{"source"})),
 	}
 }
@@ -80,5 +85,12 @@ func (m *Metrics) Pending(source string, n int) {
 func (m *Metrics) AddPending(source string, delta int) {
 	if m != nil {
 		m.pending.WithLabelValues(source).Add(float64(delta))
+	}
+}
+
+// Overrun counts that a source could not remember all that happened, and looks at everything.
+func (m *Metrics) Overrun(source string) {
+	if m != nil {
+		m.overrun.WithLabelValues(source).Inc()
 	}
 }
