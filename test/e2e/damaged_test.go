@@ -198,9 +198,9 @@ func TestLostID(t *testing.T) {
 	f.stop()
 }
 
-// TestLostDataDirectory has a gateway that knows nothing any more while the hypervisors have its domains: they are somebody else's for
+// TestRestoredAfterTheDirectoryWasLost has a gateway that knows nothing any more while the hypervisors have its domains: they are somebody else's for
 // it, and it leaves them alone, whatever it is told about VMs of these names. A backup brings everything back.
-func TestLostDataDirectory(t *testing.T) {
+func TestRestoredAfterTheDirectoryWasLost(t *testing.T) {
 	t.Parallel() // it mostly waits
 
 	f := newFarm(t, "")
