@@ -12,7 +12,7 @@ type Metrics struct {
 	received *prometheus.CounterVec
 	refused  *prometheus.CounterVec
 	pending  *prometheus.GaugeVec
-	overrun *prometheus.CounterVec
+	overrun  *prometheus.CounterVec
 }
 
 // NewMetrics registers the metrics of all sources. With a registry that has them already it returns the same counters: sources
