@@ -209,6 +209,20 @@ func setDisks(doc *libvirtxml.Domain, spec *hypervisor.DomainSpec, host Host) {
 
 	nameTargets(kept, host)
 	doc.Devices.Disks = kept
+	addSCSI(doc, host)
+}
+
+// busSCSI is where a seed is: kernels that are made for clouds have no driver for SATA, and all have the one for this.
+const busSCSI = "scsi"
+
+// addSCSI gives a definition that has something on the SCSI bus the controller that guests know. libvirt would choose another.
+func addSCSI(doc *libvirtxml.Domain, host Host) {
+	needed := slices.ContainsFunc(doc.Devices.Disks, func(d libvirtxml.DomainDisk) bool { return d.Target != nil && d.Target.Bus == busSCSI })
+	there := slices.ContainsFunc(doc.Devices.Controllers, func(c libvirtxml.DomainController) bool { return c.Type == busSCSI })
+
+	if needed && !there && host.IsQEMU() {
+		doc.Devices.Controllers = append(doc.Devices.Controllers, libvirtxml.DomainController{Type: busSCSI, Model: "virtio-scsi"})
+	}
 }
 
 // orderedBoot reports whether the order of the disks is ours to say: a definition in which others chose boot devices
@@ -286,6 +300,10 @@ func nameTargets(disks []libvirtxml.DomainDisk, host Host) {
 			prefix, bus = "sd", cdromBus(host)
 		}
 
+		if disks[i].Alias != nil && disks[i].Alias.Name == diskAlias+hypervisor.SeedDisk {
+			bus = busSCSI
+		}
+
 		for n := 0; ; n++ {
 			if name := prefix + letters(n); !taken[name] {
 				taken[name] = true
@@ -300,7 +318,7 @@ func nameTargets(disks []libvirtxml.DomainDisk, host Host) {
 // cdromBus is SATA where the board has it.
 func cdromBus(host Host) string {
 	if host.Machine == "virt" {
-		return "scsi"
+		return busSCSI
 	}
 
 	return "sata"
