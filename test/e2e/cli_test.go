@@ -34,6 +34,7 @@ type status struct {
 	LastError        string      `json:"lastError"`
 	Cause            string      `json:"cause"`
 	Held             bool        `json:"held"`
+	RestartRequired  []string    `json:"restartRequired"`
 	Conditions       []condition `json:"conditions"`
 	Addresses        []struct {
 		Address string `json:"address"`

@@ -26,6 +26,8 @@ type gateway struct {
 	config string
 	// images are the directories that policy lets documents name files in.
 	images []string
+	// imageURLs is what policy.imageURLs is, as YAML; empty: its default.
+	imageURLs string
 	// before is put before the program's own arguments, as nsenter.
 	before []string
 
@@ -100,8 +102,13 @@ func (g *gateway) remove(name string) {
 func (g *gateway) launch() {
 	g.t.Helper()
 
-	text := fmt.Sprintf("dataDir: %s\ndocuments: [%s]\npolicy: {secretPaths: [%s], paths: [%s]}\nhttp: {listen: 127.0.0.1:0}\n%s\n",
-		g.path("data"), g.documents(), g.path("secrets"), strings.Join(g.images, ", "), g.config)
+	policy := fmt.Sprintf("secretPaths: [%s], paths: [%s]", g.path("secrets"), strings.Join(g.images, ", "))
+	if g.imageURLs != "" {
+		policy += ", imageURLs: " + g.imageURLs
+	}
+
+	text := fmt.Sprintf("dataDir: %s\ndocuments: [%s]\npolicy: {%s}\nhttp: {listen: 127.0.0.1:0}\n%s\n",
+		g.path("data"), g.documents(), policy, g.config)
 	if !strings.Contains(g.config, "nats:") {
 		text += "nats: {embedded: {listen: 127.0.0.1:0}}\n"
 	}

@@ -30,6 +30,7 @@ var guestFiles embed.FS
 var guestModules = []string{
 	"virtio_ring", "virtio", "virtio_pci_modern_dev", "virtio_pci_legacy_dev", "virtio_pci", "failover", "net_failover",
 	"virtio_net", "virtio_blk", "virtio_balloon", "button", "evdev",
+	"scsi_common", "scsi_mod", "virtio_scsi", "cdrom", "sr_mod", "isofs",
 }
 
 const guestKernel = "linux-image-cloud-amd64"
@@ -175,7 +176,7 @@ func kernelPackage(ctx context.Context) (string, error) {
 
 // fillGuest puts together the files of the guest.
 func fillGuest(packages, root string) error {
-	for _, dir := range []string{"bin", "dev", "proc", "sys", "modules", "etc/acpi/PWRF", "var/log", "var/run"} {
+	for _, dir := range []string{"bin", "dev", "proc", "sys", "modules", "seed", "etc/acpi/PWRF", "var/log", "var/run"} {
 		if err := os.MkdirAll(filepath.Join(root, dir), 0o755); err != nil {
 			return err
 		}
