@@ -227,7 +227,7 @@ func poolOf(h *hypervisor) string { return h.names("pool-list", "--name")[0] }
 func poolPath(h *hypervisor) string { return "/var/lib/libvirt/images/" + poolOf(h) }
 
 func guestReadsSeed(t *testing.T, g *gateway, h *hypervisor, d *depot, boot string) {
-	script := "#!/bin/sh\n{ echo \"read: $(head -c 20 /dev/vda)\"; cat /seed/meta-data; } > /written\ncat /written > /dev/vda\nsync\n"
+	script := "#!/bin/sh\n{ echo \"read: $(head -c 20 /dev/vda)\"; cat /seed/meta-data; } > /written\ndd if=/written of=/dev/vda conv=fsync\n"
 	require.NoError(t, os.WriteFile(g.path("secrets/user-data"), []byte(script), 0o600))
 
 	vm := fmt.Sprintf("{memory: 128MiB, %s, disks: [{name: root, image: base, size: 96MiB}, {name: copy, image: base, clone: full, onDelete: remove}], "+

@@ -31,6 +31,7 @@ func (c *check) hosts() {
 		c.domainsOn(name, d)
 		c.networksOn(name, d)
 		c.volumesOn(name)
+		c.imagesOn(name)
 
 		if err := d.Close(); err != nil {
 			c.wrong("host %s: %v", name, err)

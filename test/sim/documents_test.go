@@ -54,11 +54,12 @@ func ciName(i int) string   { return fmt.Sprintf("ci-%d", i) }
 func apiName(i int) string  { return fmt.Sprintf("api-%d", i) }
 
 // infrastructure is what does not change but for its hosts' drain.
-func infrastructure(drained int, spare bool) []object {
+func infrastructure(drained int, spare bool, image int) []object {
 	all := []object{
 		document("Network", "lan", nil, object{"mode": "nat", "subnet": "10.7.0.0/24"}),
 		document("Network", "lab", nil, object{"mode": "isolated", "subnet": "10.8.0.0/28"}),
 		document("Network", "office", nil, object{"mode": "bridge", "bridge": "br0"}),
+		document("Image", imageName, nil, object{"source": imageURL(image), "sha256": imageDigest(image)}),
 		document("Webhook", "inbox", nil, object{
 			"auth": object{"none": true}, "apply": object{"path": "", "kinds": []string{"VM"}, "names": "ci-*", "delete": true},
 		}),
@@ -114,6 +115,10 @@ func randomVM(r *rand.Rand, name string, version int) object {
 		}
 
 		disks := []object{{"name": "root", "size": "10GiB", "onDelete": onDelete}}
+		if fromImage(name) {
+			disks[0]["image"] = imageName
+		}
+
 		if strings.HasSuffix(name, "0") {
 			disks = append(disks, object{"name": "data", "size": "1GiB", "onDelete": onDelete})
 		}

@@ -21,6 +21,8 @@ type model struct {
 	version int
 	drained int
 	spare   bool
+	// image is the version of the image that is declared.
+	image int
 	// foreign are domains of others, by host and UUID, as they were made.
 	foreign map[string]map[string]hypervisor.Domain
 	down    map[string]bool

@@ -19,6 +19,7 @@ import (
 	"gateway/controllers/chain"
 	"gateway/controllers/documents"
 	"gateway/controllers/host"
+	"gateway/controllers/image"
 	"gateway/controllers/network"
 	"gateway/controllers/placement"
 	"gateway/controllers/removal"
@@ -166,6 +167,9 @@ func (p *process) register(rt *runtime.Runtime) error {
 		p.guarded(placement.New(placement.Options{Pool: p.pool, GatewayID: gatewayID, Holders: []resource.Finalizer{resources.ControllerNetwork}})),
 		p.guarded(network.New(network.Options{Pool: p.pool, GatewayID: gatewayID, Barrier: p.store, Journal: journal})),
 		p.guarded(vm.New(vm.Options{Pool: p.pool, GatewayID: gatewayID, Barrier: p.store, Journal: journal, Registry: fresh})),
+		p.guarded(image.New(image.Options{
+			Pool: p.pool, Barrier: p.store, Journal: journal, Source: depot{p.world}, Registry: fresh,
+		})),
 		p.guarded(host.New(host.Options{Pool: p.pool, GatewayID: gatewayID})),
 		p.guarded(retention.New(retention.Options{})),
 	} {

@@ -28,6 +28,7 @@ var deeds = []deed{
 	{14, (*world).behind}, {8, (*world).faults}, {5, (*world).hostDies}, {5, (*world).dropConnections}, {3, (*world).stick},
 	{10, (*world).operate}, {4, (*world).takeName}, {2, (*world).unmount}, {4, (*world).mislay},
 	{5, (*world).broker}, {5, (*world).slowDisk}, {5, (*world).killNow}, {10, (*world).armKill}, {3, (*world).stop},
+	{4, (*world).depotBreaks}, {3, (*world).newImage}, {2, (*world).loseImage},
 }
 
 // downDeeds are what can happen while no process runs. It is set before anything plays; a list in place would refer to itself.
@@ -35,7 +36,7 @@ var downDeeds []func(*world)
 
 func init() {
 	downDeeds = []func(*world){
-		(*world).edit, (*world).remove, (*world).remove, (*world).move, (*world).behind, (*world).hostDies, (*world).drain,
+		(*world).edit, (*world).remove, (*world).remove, (*world).move, (*world).behind, (*world).hostDies, (*world).drain, (*world).loseImage,
 	}
 }
 
@@ -309,13 +310,13 @@ func (w *world) hold() {
 func (w *world) drain() {
 	w.model.drained, w.model.spare = w.rand.IntN(hostCount+1)-1, w.rand.IntN(2) == 0
 	w.trace.add("drain %d, spare %v", w.model.drained, w.model.spare)
-	w.write("infra.yaml", encode(infrastructure(w.model.drained, w.model.spare)))
+	w.write("infra.yaml", encode(infrastructure(w.model.drained, w.model.spare, w.model.image)))
 }
 
 // mislay takes documents of hosts and networks away by mistake, and puts them back: as a new object where nobody used it
 // meanwhile, and otherwise as if nothing had been.
 func (w *world) mislay() {
-	kept := infrastructure(w.model.drained, w.model.spare)
+	kept := infrastructure(w.model.drained, w.model.spare, w.model.image)
 
 	var lost []string
 
@@ -333,5 +334,5 @@ func (w *world) mislay() {
 	w.write("infra.yaml", encode(kept))
 	w.pass(time.Duration(w.rand.IntN(60_000)) * time.Millisecond)
 	w.trace.add("put back %v", lost)
-	w.write("infra.yaml", encode(infrastructure(w.model.drained, w.model.spare)))
+	w.write("infra.yaml", encode(infrastructure(w.model.drained, w.model.spare, w.model.image)))
 }

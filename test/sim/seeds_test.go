@@ -136,7 +136,7 @@ const patience = 25 * time.Minute
 // simulate plays a scenario and returns what is wrong at its end.
 func (w *world) simulate() []string {
 	w.strangers()
-	w.write("infra.yaml", encode(infrastructure(-1, false)))
+	w.write("infra.yaml", encode(infrastructure(-1, false, 0)))
 	w.start()
 	w.pass(time.Duration(w.rand.IntN(10)) * time.Second)
 
@@ -189,6 +189,7 @@ func (w *world) calm() {
 	w.endDuplicates()
 	w.process.gate.arm("", 0)
 	w.edge.set(false, 0)
+	w.setDepot(0)
 	w.setDisk(20*time.Millisecond, 0)
 
 	for _, h := range w.sim.Hosts() {

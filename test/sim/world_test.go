@@ -44,8 +44,10 @@ type world struct {
 	// commit is how long a transaction takes at most; refuse, how often one fails.
 	commit time.Duration
 	refuse float64
-	broken []string // invariants that were seen broken
-	twice  map[string]bool
+	// broken404 is how often an image is missing, and how often it is cut off.
+	broken404 float64
+	broken    []string // invariants that were seen broken
+	twice     map[string]bool
 }
 
 func newWorld(t *testing.T, seed uint64, root string) *world {
