@@ -95,26 +95,6 @@ func (g *gateway) imageReason(reason string) (message string) {
 	return message
 }
 
-// reason waits until a VM's condition Converged has a reason.
-func (g *gateway) reason(vm, reason string) {
-	g.t.Helper()
-
-	eventually(g.t, vm+" is "+reason, func() error {
-		o, err := g.get("VM", vm)
-		if err != nil {
-			return err
-		}
-
-		for _, c := range o.Status.Conditions {
-			if c.Type == "Converged" && c.Reason == reason {
-				return nil
-			}
-		}
-
-		return fmt.Errorf("%+v", o.Status)
-	})
-}
-
 // firstText reads what a volume of the hypervisor begins with, as a guest sees it.
 func firstText(t *testing.T, h *hypervisor, name string) string {
 	t.Helper()
@@ -191,7 +171,7 @@ func imageMissing(t *testing.T, g *gateway, h *hypervisor, d *depot) {
 	d.missing.Store(true)
 	g.write("image.yaml", documents(d.image(d.digest()), document("VM", "web-0", "{memory: 64MiB, power: stopped, disks: [{name: root, image: base, onDelete: remove}]}")))
 	require.Contains(t, g.imageReason("ImageMissing"), "404 Not Found; the next try is at 20")
-	g.reason("web-0", "ImageMissing")
+	g.reason(t, "web-0", "ImageMissing")
 	require.Empty(t, volumes(t, h))
 
 	// Another checksum: what comes is not used.
@@ -213,7 +193,7 @@ func imageShared(t *testing.T, g *gateway, h *hypervisor, d *depot) {
 	g.write("image.yaml", documents(all...))
 
 	for i := range 20 {
-		g.reason(fmt.Sprintf("web-%d", i), "Converged")
+		g.reason(t, fmt.Sprintf("web-%d", i), "Converged")
 	}
 
 	require.EqualValues(t, 1, d.asked.Load(), "downloads")
@@ -255,13 +235,13 @@ func guestReadsSeed(t *testing.T, g *gateway, h *hypervisor, d *depot, boot stri
 
 	// Another content is another seed, for the next boot.
 	g.write("guest.yaml", document("VM", "guest", strings.Replace(vm, "AAAA", "BBBB", 1)))
-	g.reason("guest", "RestartRequired")
+	g.reason(t, "guest", "RestartRequired")
 
 	o, err := g.get("VM", "guest")
 	require.NoError(t, err)
 	require.Equal(t, []string{"cloudInit"}, o.Status.RestartRequired)
 	g.cli("restart", "guest")
-	g.reason("guest", "Converged")
+	g.reason(t, "guest", "Converged")
 
 	files, _, err = nocloud.Read(readFile(t, volumeFile(t, h, "guest.cloud-init.")))
 	require.NoError(t, err)
