@@ -664,3 +664,37 @@ func TestWaitAnswersWhenTheEventWasProcessed(t *testing.T) {
 
 	require.Equal(t, http.StatusBadRequest, b.do(request{path: "/hooks/hook?wait=forever", body: "{}"}).status)
 }
+
+func TestWhenTooManyEventsWaitSendersAreToldToComeAgain(t *testing.T) {
+	b := newBench(t)
+	b.route("hook", nil)
+
+	waiting := func(i int) *resources.WebhookEvent { return resources.NewWebhookEvent(fmt.Sprint("waits-", i)) }
+
+	for i := range intake.MaxPending {
+		event := waiting(i)
+		event.Metadata().Finalizers().Add(resources.FinalizerTrigger)
+		require.NoError(t, b.store.State().Create(t.Context(), event))
+	}
+
+	// They are counted as they come through a watch.
+	sent := 0
+	send := func() response {
+		sent++
+
+		return b.github("hook", `{}`, map[string]string{"X-GitHub-Delivery": fmt.Sprint("sent-", sent)})
+	}
+
+	require.Eventually(t, func() bool {
+		res := send()
+
+		return res.status == http.StatusServiceUnavailable && res.header.Get("Retry-After") != ""
+	}, 20*time.Second, 20*time.Millisecond)
+
+	// What is processed makes room.
+	for i := range sent {
+		require.NoError(t, b.store.State().RemoveFinalizer(t.Context(), waiting(i).Metadata(), resources.FinalizerTrigger))
+	}
+
+	require.Eventually(t, func() bool { return send().status == http.StatusAccepted }, 20*time.Second, 20*time.Millisecond)
+}
