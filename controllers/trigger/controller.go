@@ -16,7 +16,7 @@ import (
 	"gateway/store"
 )
 
-// concurrency of reconciles: an evaluation is bounded to 100 ms, and most take microseconds.
+// concurrency of reconciles: an evaluation is bounded to a second, and most take microseconds.
 const concurrency = 8
 
 // Options are what the controller needs.
