@@ -4,6 +4,7 @@ package libvirt
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -136,8 +137,14 @@ func (d *driver) isLost() bool {
 	}
 }
 
+// failed reports whether a connection ended by itself, before Close. It may be called when lost is closed.
+func (d *driver) failed() bool { return !errors.Is(d.cause, errClosed) }
+
 // lostError may be called when lost is closed.
 func (d *driver) lostError() error { return d.cause }
+
+// errClosed is the cause of a connection's end that we asked for.
+var errClosed = errors.New("closed")
 
 // closeGrace is how long Close waits for connections to end properly. A hung daemon doesn't let them: what is left then
 // ends with the keepalive.
@@ -145,7 +152,7 @@ const closeGrace = 2 * time.Second
 
 // Close implements hypervisor.Driver.
 func (d *driver) Close() error {
-	d.lose(fmt.Errorf("%w: closed", hypervisor.ErrConnectionLost))
+	d.lose(fmt.Errorf("%w: %w", hypervisor.ErrConnectionLost, errClosed))
 
 	d.mu.Lock()
 	if d.closed == nil {
@@ -177,6 +184,12 @@ func (d *driver) teardown(closed chan struct{}) {
 
 	d.background.Wait()
 
+	// libvirt's client crashes now and then when callbacks are taken off, or the last reference goes, while its event loop is ending a
+	// connection whose daemon hung. Such a connection is left as it is: its socket is closed by then.
+	if d.failed() {
+		return
+	}
+
 	for _, id := range d.subscribers.registered() {
 		// It fails where the connection is lost: then there is nothing registered any more.
 		_ = d.connections[0].DomainEventDeregister(id)
@@ -187,7 +200,7 @@ func (d *driver) teardown(closed chan struct{}) {
 
 // abort closes what was opened of a driver that will not be.
 func (d *driver) abort() {
-	d.lose(fmt.Errorf("%w: closed", hypervisor.ErrConnectionLost))
+	d.lose(fmt.Errorf("%w: %w", hypervisor.ErrConnectionLost, errClosed))
 
 	if d.reads == nil {
 		go d.closeConnections()
