@@ -89,7 +89,7 @@ func newBolt(ctx context.Context, dir *dataDir, db *bbolt.DB, id string, o *Opti
 
 	s.log = newWriteAhead(db, active, spare, o.Logger, s.metrics, s.journal.committed)
 	s.committer = &committer{
-		queue: s.queue, write: s.log.write, committed: func([]op) {},
+		queue: s.queue, write: s.log.write,
 		logger: o.Logger, seconds: s.metrics.seconds, ended: make(chan struct{}),
 	}
 

@@ -3,10 +3,8 @@ package store
 import (
 	"errors"
 	"fmt"
-	"maps"
 	"os"
 	"path/filepath"
-	"slices"
 )
 
 // Report is what an examination of a data directory or of a backup found.
@@ -171,11 +169,15 @@ func (r *Report) log(dir *dataDir, applied uint64) error {
 	}
 
 	for i := range s.generations {
-		for _, key := range slices.Sorted(maps.Keys(s.generations[i].changes.values)) {
-			o := op{bucket: loggedBuckets[key[0]], key: []byte(key[1:]), value: s.generations[i].changes.values[key]}
-			if err := examine(&o); err != nil {
+		err := s.generations[i].changes.each(func(o *op) error {
+			if err := examine(o); err != nil {
 				r.problem(logNames[0], remedyLog, "a record has %s", err)
 			}
+
+			return nil
+		})
+		if err != nil {
+			return err
 		}
 	}
 

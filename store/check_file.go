@@ -3,7 +3,6 @@ package store
 import (
 	"fmt"
 	"os"
-	"strconv"
 	"time"
 
 	"github.com/cosi-project/runtime/pkg/resource/protobuf"
@@ -85,8 +84,8 @@ func (r *Report) content(db *bbolt.DB, name string, size int64) (f *examined, er
 		}
 
 		if f.logged {
-			if f.applied, err = strconv.ParseUint(string(meta.Get(metaLog)), 10, 64); err != nil {
-				return fmt.Errorf("%w (it does not say which log belongs to it)", errDamaged)
+			if f.applied, err = appliedGeneration(tx); err != nil {
+				return err
 			}
 		}
 

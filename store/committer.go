@@ -28,11 +28,9 @@ const (
 type committer struct {
 	queue *queue
 	// write makes a batch durable, wholly or not at all.
-	write func([]op) error
-	// committed is told what became durable.
-	committed func([]op)
-	logger    *zap.Logger
-	seconds   prometheus.Observer
+	write   func([]op) error
+	logger  *zap.Logger
+	seconds prometheus.Observer
 
 	ended chan struct{}
 	err   error // valid once ended is closed
@@ -68,7 +66,6 @@ func (c *committer) commit(batch []op) bool {
 				c.logger.Info("the store can be written again", zap.Int("attempts", attempt))
 			}
 
-			c.committed(batch)
 			c.queue.done(batch)
 
 			return true

@@ -9,6 +9,11 @@ import (
 // loggedBuckets are the parts of the store that the log has writes of; a record names one by its place here, from 1.
 var loggedBuckets = [][]byte{bucketResources, bucketJournal, bucketKeys}
 
+// placeOf returns the place of a part of the store, from 0.
+func placeOf(bucket []byte) int {
+	return slices.IndexFunc(loggedBuckets, func(name []byte) bool { return string(name) == string(bucket) })
+}
+
 // deletion marks a write without a value.
 const deletion = 0x80
 
@@ -16,7 +21,7 @@ const deletion = 0x80
 func appendOps(b []byte, ops []op) []byte {
 	for i := range ops {
 		o := &ops[i]
-		code := byte(1 + slices.IndexFunc(loggedBuckets, func(name []byte) bool { return string(name) == string(o.bucket) }))
+		code := byte(1 + placeOf(o.bucket))
 
 		if o.value == nil {
 			b = append(b, code|deletion)

@@ -60,7 +60,7 @@ func (d *disk) fail(err error) {
 func startCommitter(d *disk) (q *queue, stop func() error) {
 	q = newQueue()
 	c := &committer{
-		queue: q, write: d.write, committed: func([]op) {}, logger: zap.NewNop(),
+		queue: q, write: d.write, logger: zap.NewNop(),
 		seconds: prometheus.NewHistogram(prometheus.HistogramOpts{Name: "seconds"}), ended: make(chan struct{}),
 	}
 

@@ -37,7 +37,13 @@ func makeLogs(dir *dataDir) error {
 func recoverLog(dir *dataDir, db *bbolt.DB) (active, spare *logFile, err error) {
 	defer damage(&err)()
 
-	applied, err := appliedGeneration(db)
+	var applied uint64
+
+	err = db.View(func(tx *bbolt.Tx) error {
+		applied, err = appliedGeneration(tx)
+
+		return err
+	})
 	if err != nil {
 		return nil, nil, err
 	}
@@ -60,17 +66,13 @@ func recoverLog(dir *dataDir, db *bbolt.DB) (active, spare *logFile, err error) 
 }
 
 // appliedGeneration returns up to which generation the store file has all.
-func appliedGeneration(db *bbolt.DB) (applied uint64, err error) {
-	err = db.View(func(tx *bbolt.Tx) error {
-		var err error
-		if applied, err = strconv.ParseUint(string(tx.Bucket(bucketMeta).Get(metaLog)), 10, 64); err != nil {
-			return fmt.Errorf("%w (it does not say which log belongs to it)", errDamaged)
-		}
+func appliedGeneration(tx *bbolt.Tx) (uint64, error) {
+	applied, err := strconv.ParseUint(string(tx.Bucket(bucketMeta).Get(metaLog)), 10, 64)
+	if err != nil {
+		return 0, fmt.Errorf("%w (it does not say which log belongs to it)", errDamaged)
+	}
 
-		return nil
-	})
-
-	return applied, err
+	return applied, nil
 }
 
 // bringOver writes the generations into the store file that it lacks, and returns the file that takes the next records. A generation

@@ -87,7 +87,7 @@ func (d *SimulatedDisk) Open(ctx context.Context, id string) (*SimulatedStore, e
 	}
 
 	s.committer = &committer{
-		queue: s.queue, write: s.write, committed: s.committed, logger: zap.NewNop(), ended: make(chan struct{}),
+		queue: s.queue, write: s.write, logger: zap.NewNop(), ended: make(chan struct{}),
 		seconds: prometheus.NewHistogram(prometheus.HistogramOpts{Name: "seconds"}),
 	}
 
@@ -147,6 +147,25 @@ func (s *SimulatedStore) write(batch []op) error {
 		}
 	}
 
+	if err := s.keep(batch); err != nil {
+		return err
+	}
+
+	var numbers []uint64
+
+	for i := range batch {
+		if batch[i].entry != 0 {
+			numbers = append(numbers, batch[i].entry)
+		}
+	}
+
+	s.journal.committed(numbers)
+
+	return nil
+}
+
+// keep brings a batch to the disk, unless the process is dead.
+func (s *SimulatedStore) keep(batch []op) error {
 	s.disk.mu.Lock()
 	defer s.disk.mu.Unlock()
 
@@ -170,18 +189,6 @@ func (d *SimulatedDisk) apply(ops []op) {
 			d.buckets[string(o.bucket)][string(o.key)] = bytes.Clone(o.value)
 		}
 	}
-}
-
-func (s *SimulatedStore) committed(batch []op) {
-	var numbers []uint64
-
-	for i := range batch {
-		if batch[i].entry != 0 {
-			numbers = append(numbers, batch[i].entry)
-		}
-	}
-
-	s.journal.committed(numbers)
 }
 
 // simulatedJournal implements journalDisk.

@@ -4,10 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"slices"
 	"strconv"
-	"strings"
 	"sync"
 	"time"
 
@@ -62,9 +62,8 @@ type changes struct {
 func newChanges() *changes { return &changes{values: map[string][]byte{}} }
 
 func (c *changes) add(o *op) {
-	place := slices.IndexFunc(loggedBuckets, func(name []byte) bool { return string(name) == string(o.bucket) })
 	key := make([]byte, 0, 1+len(o.key))
-	key = append(append(key, byte(place)), o.key...)
+	key = append(append(key, byte(placeOf(o.bucket))), o.key...)
 	c.values[string(key)] = o.value
 
 	if o.entry != 0 {
@@ -76,24 +75,25 @@ func (c *changes) add(o *op) {
 	}
 }
 
-// apply makes the changes in a transaction, in the order of the keys, and notes the generation.
+// each visits the writes in the order of the keys.
+func (c *changes) each(visit func(o *op) error) error {
+	for _, key := range slices.Sorted(maps.Keys(c.values)) {
+		if err := visit(&op{bucket: loggedBuckets[key[0]], key: []byte(key[1:]), value: c.values[key]}); err != nil {
+			return err
+		}
+	}
+
+	return nil
+}
+
+// apply makes the changes in a transaction, and notes the generation.
 func (c *changes) apply(tx *bbolt.Tx, generation uint64) error {
 	// Numbers only rise, so that the pages of the journal are never written into again.
 	tx.Bucket(bucketJournal).FillPercent = 0.95
 	tx.Bucket(bucketKeys).FillPercent = 0.95
 
-	keys := make([]string, 0, len(c.values))
-	for key := range c.values {
-		keys = append(keys, key)
-	}
-
-	slices.SortFunc(keys, strings.Compare)
-
-	for _, key := range keys {
-		o := op{bucket: loggedBuckets[key[0]], key: []byte(key[1:]), value: c.values[key]}
-		if err := o.apply(tx.Bucket(o.bucket)); err != nil {
-			return err
-		}
+	if err := c.each(func(o *op) error { return o.apply(tx.Bucket(o.bucket)) }); err != nil {
+		return err
 	}
 
 	return tx.Bucket(bucketMeta).Put(metaLog, strconv.AppendUint(nil, generation, 10))
