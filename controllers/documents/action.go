@@ -253,21 +253,12 @@ func targets(ctx context.Context, r controller.UncachedReader, target *resources
 		return []resource.Resource{object}, nil
 	}
 
-	list, err := r.ListUncached(ctx, kind.List())
-	if err != nil {
-		return nil, fmt.Errorf("error listing the %s of %s: %w", kind.Plural, target, err)
-	}
-
-	labels, err := overrides.Labels(ctx, r.ListUncached)
+	meant, err := overrides.Targeted(ctx, r.ListUncached, kind, target)
 	if err != nil {
 		return nil, err
 	}
 
-	return slices.DeleteFunc(list.Items, func(object resource.Resource) bool {
-		md := object.Metadata()
-
-		return !chain.Running(object) || !target.Matches(kind.Name, md.ID(), labels.Of(md))
-	}), nil
+	return slices.DeleteFunc(meant, func(object resource.Resource) bool { return !chain.Running(object) }), nil
 }
 
 // first returns the first refusal as an error, with the number of the others; one that ends by waiting before the others.

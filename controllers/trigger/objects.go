@@ -164,22 +164,14 @@ func (o *observation) targets(ctx context.Context, r controller.UncachedReader) 
 		return nil, nil
 	}
 
-	list, err := r.ListUncached(ctx, kind.List())
-	if err != nil {
-		return nil, fmt.Errorf("error listing the %s of %s: %w", kind.Plural, target, err)
-	}
-
-	labels, err := overrides.Labels(ctx, r.ListUncached)
+	meant, err := overrides.Targeted(ctx, r.ListUncached, kind, target)
 	if err != nil {
 		return nil, err
 	}
 
-	var names []named
-
-	for _, item := range list.Items {
-		if md := item.Metadata(); target.Matches(kind.Name, md.ID(), labels.Of(md)) {
-			names = append(names, named{kind.Name, md.ID()})
-		}
+	names := make([]named, 0, len(meant))
+	for _, object := range meant {
+		names = append(names, named{kind.Name, object.Metadata().ID()})
 	}
 
 	return names, nil

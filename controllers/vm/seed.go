@@ -9,8 +9,6 @@ import (
 	"slices"
 	"time"
 
-	"go.uber.org/zap"
-
 	"gateway/controllers/vm/nocloud"
 	"gateway/hypervisor"
 	"gateway/resources"
@@ -189,12 +187,7 @@ func (p *pass) removeSeeds(ctx context.Context, but string) error {
 			continue
 		}
 
-		err := p.act(ctx, "remove volume "+name, func() (bool, error) { return always(p.driver.RemoveVolume(ctx, name)) })
-
-		switch {
-		case errors.Is(err, hypervisor.ErrForeign):
-			p.logger.Warn("a volume of this name is not ours and stays", zap.String("volume", name))
-		case err != nil:
+		if err := p.removeVolume(ctx, name); err != nil {
 			return err
 		}
 

@@ -157,18 +157,24 @@ func (p *pass) removeVolumes(ctx context.Context) error {
 			continue
 		}
 
-		name := volumeName(p.id, d.Name)
-		err := p.act(ctx, "remove volume "+name, func() (bool, error) { return always(p.driver.RemoveVolume(ctx, name)) })
-
-		switch {
-		case errors.Is(err, hypervisor.ErrForeign):
-			p.logger.Warn("a volume of this name is not ours and stays", zap.String("volume", name))
-		case err != nil:
+		if err := p.removeVolume(ctx, volumeName(p.id, d.Name)); err != nil {
 			return err
 		}
 	}
 
 	return nil
+}
+
+// removeVolume removes a volume; one of this name that is not ours stays.
+func (p *pass) removeVolume(ctx context.Context, name string) error {
+	err := p.act(ctx, "remove volume "+name, func() (bool, error) { return always(p.driver.RemoveVolume(ctx, name)) })
+	if errors.Is(err, hypervisor.ErrForeign) {
+		p.logger.Warn("a volume of this name is not ours and stays", zap.String("volume", name))
+
+		return nil
+	}
+
+	return err
 }
 
 // leftBehind names what stays on the host: every volume that was made and is not removed with the VM, also of a disk that is no

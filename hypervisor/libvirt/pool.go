@@ -33,12 +33,12 @@ func (d *driver) poolDirectory() (string, error) {
 
 // pool returns our pool, active, and makes it where it is missing.
 func (d *driver) pool(c *libvirt.Connect) (*libvirt.StoragePool, error) {
-	pool, err := c.LookupStoragePoolByUUIDString(hypervisor.PoolUUID(d.gateway))
-	if isCode(err, libvirt.ERR_NO_STORAGE_POOL) {
-		pool, err = d.definePool(c)
+	pool, err := d.existingPool(c)
+	if err != nil || pool != nil {
+		return pool, err
 	}
 
-	if err != nil {
+	if pool, err = d.definePool(c); err != nil {
 		return nil, err
 	}
 

@@ -5,6 +5,7 @@ package overrides
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/cosi-project/runtime/pkg/resource"
@@ -40,6 +41,25 @@ func Labels(ctx context.Context, list List) (resources.Labels, error) {
 	overrides, err := All(ctx, list)
 
 	return resources.LabelsUnder(overrides), err
+}
+
+// Targeted returns all objects of a kind that a target means by their labels that count.
+func Targeted(ctx context.Context, list List, kind *resources.Kind, target *resources.Target) ([]resource.Resource, error) {
+	found, err := list(ctx, kind.List())
+	if err != nil {
+		return nil, fmt.Errorf("error listing the %s of %s: %w", kind.Plural, target, err)
+	}
+
+	labels, err := Labels(ctx, list)
+	if err != nil {
+		return nil, err
+	}
+
+	return slices.DeleteFunc(found.Items, func(object resource.Resource) bool {
+		md := object.Metadata()
+
+		return !target.Matches(kind.Name, md.ID(), labels.Of(md))
+	}), nil
 }
 
 // Effective returns the VM with the labels and the specification that count: those of its document, with an override in
