@@ -162,9 +162,7 @@ func (s *Sink) note(batch []state.Event) error {
 			return fmt.Errorf("the watch failed: %w", event.Error)
 		case state.Created, state.Updated:
 			if t, ok := event.Resource.(*resources.Tombstone); ok {
-				if s.outbox.addTombstone(t) {
-					s.told = append(s.told, t)
-				}
+				s.noteTombstone(t)
 			} else {
 				s.outbox.setStatus(kindOf(event.Resource), event.Resource)
 			}
@@ -230,13 +228,18 @@ func (s *Sink) findTombstones(ctx context.Context) error {
 
 	for _, r := range list.Items {
 		if t, ok := r.(*resources.Tombstone); ok {
-			if s.outbox.addTombstone(t) {
-				s.told = append(s.told, t)
-			}
+			s.noteTombstone(t)
 		}
 	}
 
 	return nil
+}
+
+// noteTombstone takes a tombstone into the outbox, or notes that it only has to go.
+func (s *Sink) noteTombstone(t *resources.Tombstone) {
+	if s.outbox.addTombstone(t) {
+		s.told = append(s.told, t)
+	}
 }
 
 // send starts the next message of an entry.
