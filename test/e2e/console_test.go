@@ -5,14 +5,11 @@ import (
 	"fmt"
 	"io"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/require"
-
-	"gateway/test/libvirtd"
 )
 
 // session is a `gateway console` under way.
@@ -100,12 +97,7 @@ func TestConsole(t *testing.T) {
 
 	need(t, privateLibvirtd, bootingGuest)
 
-	guest := libvirtd.NeedGuest(t)
-	h := newHypervisor(t)
-	g := newGateway(t, "")
-	g.images = append(g.images, filepath.Dir(guest.Kernel))
-	g.write("host.yaml", h.host())
-	g.start()
+	guest, _, g := withGuest(t)
 	g.write("guest.yaml", document("VM", "guest", fmt.Sprintf("{memory: 128MiB, boot: {kernel: %s, initrd: %s, cmdline: %q}, shutdown: {grace: 50s}, onGuestShutdown: stay-off}",
 		guest.Kernel, guest.Initrd, guest.Cmdline)))
 	g.running("guest")

@@ -13,12 +13,9 @@ import (
 	"gateway/test/libvirtd"
 )
 
-// TestGuest has a guest that boots from its own kernel, with a disk, on a network with addresses: the gateway shows the address
-// that the guest has, asks it to power off, and leaves nothing behind.
-func TestGuest(t *testing.T) {
-	t.Parallel() // it mostly waits
-
-	need(t, privateLibvirtd, bootingGuest)
+// withGuest starts a gateway on a hypervisor of the test's own. Its documents may name the files of the guest that boots.
+func withGuest(t *testing.T) (*libvirtd.Guest, *hypervisor, *gateway) {
+	t.Helper()
 
 	guest := libvirtd.NeedGuest(t)
 	h := newHypervisor(t)
@@ -26,6 +23,18 @@ func TestGuest(t *testing.T) {
 	g.images = append(g.images, filepath.Dir(guest.Kernel))
 	g.write("host.yaml", h.host())
 	g.start()
+
+	return guest, h, g
+}
+
+// TestGuest has a guest that boots from its own kernel, with a disk, on a network with addresses: the gateway shows the address
+// that the guest has, asks it to power off, and leaves nothing behind.
+func TestGuest(t *testing.T) {
+	t.Parallel() // it mostly waits
+
+	need(t, privateLibvirtd, bootingGuest)
+
+	guest, h, g := withGuest(t)
 
 	g.write("guest.yaml", documents(
 		document("Network", "lan", "{mode: isolated, subnet: 10.78.0.0/24}"),

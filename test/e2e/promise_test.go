@@ -2,7 +2,6 @@ package e2e
 
 import (
 	"fmt"
-	"path/filepath"
 	"slices"
 	"syscall"
 	"testing"
@@ -18,12 +17,7 @@ import (
 func TestAGuestAnswersSoon(t *testing.T) {
 	need(t, privateLibvirtd, bootingGuest)
 
-	guest := libvirtd.NeedGuest(t)
-	h := newHypervisor(t)
-	g := newGateway(t, "")
-	g.images = append(g.images, filepath.Dir(guest.Kernel))
-	g.write("host.yaml", h.host())
-	g.start()
+	guest, h, g := withGuest(t)
 	// libvirt looks QEMU over at its first use, on every machine once.
 	h.virsh("domcapabilities")
 
