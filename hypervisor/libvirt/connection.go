@@ -6,41 +6,23 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"libvirt.org/go/libvirt"
 
 	"gateway/hypervisor"
 )
 
-// libvirtd serves five calls of a client at once and makes the others wait behind them, so that one stuck guest can hold
-// up a whole connection. Reads therefore have a connection of their own, and no connection has more calls in flight than
-// libvirtd serves, with one place left for its own housekeeping.
-const (
-	writeConnections   = 2
-	callsPerConnection = 4
-)
-
 // Keepalive finds a daemon that hangs within interval × (count + 1) = 20 s. Without it a call to one never returns.
+//
+// The event loop sends its ping, which may meet a call that begins on the connection: that is a connection shared by two
+// threads, see maxReads. A connection that nobody uses is therefore nudged, so that a ping is sent only where a call is under
+// way and was not answered for long.
 const (
 	keepaliveInterval = 5
 	keepaliveCount    = 3
+	nudgeInterval     = 2 * time.Second
 )
-
-// lane is a set of connections with the calls that they may still take: whoever has a connection out of it may make one
-// call, and puts it back.
-type lane chan *libvirt.Connect
-
-func newLane(connections ...*libvirt.Connect) lane {
-	l := make(lane, len(connections)*callsPerConnection)
-
-	for range callsPerConnection {
-		for _, c := range connections {
-			l <- c
-		}
-	}
-
-	return l
-}
 
 // connect opens one connection. virConnectOpen has no timeout: when ctx ends first, it is left to finish by itself.
 func connect(ctx context.Context, uri string) (*libvirt.Connect, error) {
@@ -103,7 +85,7 @@ func closeQuietly(conn *libvirt.Connect) { _, _ = conn.Close() }
 type request struct {
 	// doing and subject are for errors: "starting domain", its UUID.
 	doing, subject string
-	lane           lane
+	lane           *lane
 	// key names the object that the call changes; empty: it changes nothing.
 	key string
 }
@@ -121,7 +103,7 @@ func (r request) wrap(err error) error {
 }
 
 // call runs fn with a connection of the lane, and returns no later than ctx ends or the connection is lost. libvirt can't
-// cancel a call: fn then goes on by itself, and keeps its place in the lane, and its object, until it comes back.
+// cancel a call: fn then goes on by itself, and keeps its connection, and its object, until it comes back.
 func call[T any](ctx context.Context, d *driver, r request, fn func(*libvirt.Connect) (T, error)) (T, error) {
 	value, err := runCall(ctx, d, r, fn)
 
@@ -140,18 +122,15 @@ func runCall[T any](ctx context.Context, d *driver, r request, fn func(*libvirt.
 		return none, err
 	}
 
-	var conn *libvirt.Connect
+	conn, err := r.lane.take(ctx, d.lost)
+	if conn == nil && err == nil {
+		err = d.lostError()
+	}
 
-	select {
-	case conn = <-r.lane:
-	case <-d.lost:
+	if err != nil {
 		d.release(object)
 
-		return none, d.lostError()
-	case <-ctx.Done():
-		d.release(object)
-
-		return none, expired(ctx)
+		return none, err
 	}
 
 	type result struct {
@@ -165,7 +144,7 @@ func runCall[T any](ctx context.Context, d *driver, r request, fn func(*libvirt.
 		value, err := fn(conn)
 
 		d.release(object)
-		r.lane <- conn
+		r.lane.put(conn)
 		done <- result{value, err}
 	}()
 

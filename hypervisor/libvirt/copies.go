@@ -4,6 +4,7 @@ package libvirt
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 
@@ -126,27 +127,20 @@ func (d *driver) ensureCopy(c *libvirt.Connect, pool *libvirt.StoragePool, spec 
 		freeVolume(mark)
 	}
 
-	return nil, d.beginCopy(c, pool, spec)
+	return nil, d.beginCopy(c, spec)
 }
 
 // beginCopy starts the copy. It always returns an error: ErrBusy where it has begun.
-func (d *driver) beginCopy(c *libvirt.Connect, pool *libvirt.StoragePool, spec *hypervisor.VolumeSpec) error {
+func (d *driver) beginCopy(c *libvirt.Connect, spec *hypervisor.VolumeSpec) error {
 	image, leave, err := d.fileVolume(c, spec.Backing)
 	if err != nil {
 		return err
 	}
 
+	freeVolume(image)
+	defer leave()
+
 	if err := notCut(c, spec); err != nil {
-		freeVolume(image)
-		leave()
-
-		return err
-	}
-
-	if err := pool.Ref(); err != nil {
-		freeVolume(image)
-		leave()
-
 		return err
 	}
 
@@ -163,14 +157,39 @@ func (d *driver) beginCopy(c *libvirt.Connect, pool *libvirt.StoragePool, spec *
 
 	d.background.Go(func() {
 		defer close(job.done)
-		defer freePool(pool)
-		defer leave()
-		defer freeVolume(image)
 
-		job.at, job.err = copyVolume(pool, image, &wanted)
+		job.at, job.err = d.transfer(&wanted)
 	})
 
 	return fmt.Errorf("%w: it is being copied from its image", hypervisor.ErrBusy)
+}
+
+// transfer copies an image into a volume, on a connection of its own: it takes long.
+func (d *driver) transfer(spec *hypervisor.VolumeSpec) (string, error) {
+	c, err := d.transfers.take(context.Background(), d.lost)
+	if err != nil {
+		return "", err
+	}
+
+	if c == nil {
+		return "", d.lostError()
+	}
+	defer d.transfers.put(c)
+
+	pool, err := d.pool(c)
+	if err != nil {
+		return "", err
+	}
+	defer freePool(pool)
+
+	image, leave, err := d.fileVolume(c, spec.Backing)
+	if err != nil {
+		return "", err
+	}
+	defer leave()
+	defer freeVolume(image)
+
+	return copyVolume(pool, image, spec)
 }
 
 // copyVolume makes a volume that is a copy, and takes the mark off it.

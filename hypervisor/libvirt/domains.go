@@ -67,8 +67,8 @@ func (d *driver) Inspect(ctx context.Context, uuid string) (hypervisor.Inspectio
 	})
 }
 
-// Domains implements hypervisor.Driver. libvirt has no call that returns all definitions: they are read one by one, four at
-// a time. What a list can say of all domains at once is not asked of each.
+// Domains implements hypervisor.Driver. libvirt has no call that returns all definitions: they are read one by one, on several
+// connections. What a list can say of all domains at once is not asked of each.
 func (d *driver) Domains(ctx context.Context) ([]hypervisor.Domain, error) {
 	list, err := call(ctx, d, request{doing: "listing the domains", lane: d.reads}, listDomains)
 	if err != nil {
@@ -78,14 +78,18 @@ func (d *driver) Domains(ctx context.Context) ([]hypervisor.Domain, error) {
 	seen := make([]*hypervisor.Domain, len(list))
 
 	group, ctx := errgroup.WithContext(ctx)
-	group.SetLimit(callsPerConnection)
+	group.SetLimit(maxReads)
 
 	for i := range list {
 		group.Go(func() error {
-			domain, err := call(ctx, d, request{doing: "reading a domain", lane: d.reads}, func(*libvirt.Connect) (hypervisor.Domain, error) {
-				defer freeDomain(list[i].dom)
+			domain, err := call(ctx, d, request{doing: "reading a domain", lane: d.reads}, func(c *libvirt.Connect) (none hypervisor.Domain, err error) {
+				dom, err := c.LookupDomainByUUIDString(list[i].uuid)
+				if err != nil {
+					return none, err
+				}
+				defer freeDomain(dom)
 
-				return d.observe(list[i].dom, &list[i])
+				return d.observe(dom, &list[i])
 			})
 			// It was removed since it was listed.
 			if errors.Is(err, hypervisor.ErrNotFound) {
@@ -117,7 +121,7 @@ func (d *driver) Domains(ctx context.Context) ([]hypervisor.Domain, error) {
 
 // listed is what a list says of a domain.
 type listed struct {
-	dom *libvirt.Domain
+	uuid string
 
 	running, autostart, transient bool
 }
@@ -139,20 +143,14 @@ func listDomains(c *libvirt.Connect) ([]listed, error) {
 		return nil, err
 	}
 
-	handles, err := c.ListAllDomains(0)
+	all, err := uuids(c, 0)
 	if err != nil {
 		return nil, err
 	}
 
-	list := make([]listed, len(handles))
-
-	for i := range handles {
-		uuid, err := handles[i].GetUUIDString()
-		if err != nil {
-			return nil, err
-		}
-
-		list[i] = listed{dom: &handles[i], running: running[uuid], autostart: autostart[uuid], transient: transient[uuid]}
+	list := make([]listed, 0, len(all))
+	for uuid := range all {
+		list = append(list, listed{uuid: uuid, running: running[uuid], autostart: autostart[uuid], transient: transient[uuid]})
 	}
 
 	return list, nil

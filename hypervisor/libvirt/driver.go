@@ -19,10 +19,9 @@ import (
 type driver struct {
 	uri, gateway string
 
-	connections []*libvirt.Connect
-	// reads is the connection for reading and for events; writes are those for changes and whatever waits for a guest.
-	reads, writes lane
-	locks         *locks
+	// reads are the connections for reading, writes those for changes and whatever waits for a guest, transfers those for files.
+	reads, writes, transfers *lane
+	locks                    *locks
 	// consoles has a place for each console that is attached.
 	consoles chan struct{}
 
@@ -67,25 +66,17 @@ func open(ctx context.Context, uri, gateway string) (*driver, error) {
 		lost: make(chan struct{}), consoles: make(chan struct{}, hypervisor.MaxConsoles),
 	}
 
-	for range 1 + writeConnections {
-		conn, err := connect(ctx, uri)
+	d.reads, d.writes, d.transfers = newLane(maxReads, d.connect), newLane(maxWrites, d.connect), newLane(maxTransfers, d.connect)
+
+	for _, l := range []*lane{d.reads, d.writes} {
+		conn, err := d.connect(ctx)
 		if err != nil {
 			d.abort()
 
 			return nil, err
 		}
 
-		d.connections = append(d.connections, conn)
-	}
-
-	d.reads, d.writes = newLane(d.connections[0]), newLane(d.connections[1:]...)
-
-	for _, conn := range d.connections {
-		if err := conn.RegisterCloseCallback(d.onClose); err != nil {
-			d.abort()
-
-			return nil, connectError(err)
-		}
+		l.add(conn)
 	}
 
 	host, err := call(ctx, d, request{doing: "reading the capabilities", lane: d.reads}, readHost)
@@ -96,8 +87,44 @@ func open(ctx context.Context, uri, gateway string) (*driver, error) {
 	}
 
 	d.host = host
+	d.background.Go(d.nudge)
 
 	return d, nil
+}
+
+// connect opens a connection without which the driver is no whole one.
+func (d *driver) connect(ctx context.Context) (*libvirt.Connect, error) {
+	conn, err := connect(ctx, d.uri)
+	if err != nil {
+		return nil, err
+	}
+
+	if err := conn.RegisterCloseCallback(d.onClose); err != nil {
+		closeQuietly(conn)
+
+		return nil, connectError(err)
+	}
+
+	return conn, nil
+}
+
+func (d *driver) lanes() []*lane { return []*lane{d.reads, d.writes, d.transfers} }
+
+// nudge keeps libvirt from pinging on connections that nobody uses; see nudgeInterval.
+func (d *driver) nudge() {
+	tick := time.NewTicker(nudgeInterval)
+	defer tick.Stop()
+
+	for {
+		select {
+		case <-tick.C:
+			for _, l := range d.lanes() {
+				l.nudge(nudgeInterval / 4)
+			}
+		case <-d.lost:
+			return
+		}
+	}
 }
 
 // onClose is called by the event loop when a connection ends that we did not close.
@@ -137,9 +164,6 @@ func (d *driver) isLost() bool {
 	}
 }
 
-// failed reports whether a connection ended by itself, before Close. It may be called when lost is closed.
-func (d *driver) failed() bool { return !errors.Is(d.cause, errClosed) }
-
 // lostError may be called when lost is closed.
 func (d *driver) lostError() error { return d.cause }
 
@@ -176,48 +200,28 @@ func (d *driver) Close() error {
 func (d *driver) teardown(closed chan struct{}) {
 	defer close(closed)
 
-	for _, l := range []lane{d.reads, d.writes} {
-		for range cap(l) {
-			<-l
-		}
-	}
-
 	d.background.Wait()
 
-	// libvirt's client crashes now and then when callbacks are taken off, or the last reference goes, while its event loop is ending a
-	// connection whose daemon hung. Such a connection is left as it is: its socket is closed by then.
-	if d.failed() {
-		return
+	var connections []*libvirt.Connect
+	for _, l := range d.lanes() {
+		connections = append(connections, l.drain()...)
 	}
 
-	for _, id := range d.subscribers.registered() {
+	d.subscribers.deregister()
+
+	for _, conn := range connections {
 		// It fails where the connection is lost: then there is nothing registered any more.
-		_ = d.connections[0].DomainEventDeregister(id)
-	}
+		_ = conn.UnregisterCloseCallback()
 
-	d.closeConnections()
+		closeQuietly(conn)
+	}
 }
 
 // abort closes what was opened of a driver that will not be.
 func (d *driver) abort() {
 	d.lose(fmt.Errorf("%w: %w", hypervisor.ErrConnectionLost, errClosed))
 
-	if d.reads == nil {
-		go d.closeConnections()
-
-		return
-	}
-
 	go d.teardown(make(chan struct{}))
-}
-
-func (d *driver) closeConnections() {
-	for _, conn := range d.connections {
-		// It fails where none was registered.
-		_ = conn.UnregisterCloseCallback()
-
-		closeQuietly(conn)
-	}
 }
 
 func (d *driver) hold(ctx context.Context, key string) (*hold, error) {

@@ -252,13 +252,16 @@ func TestAHostWhoseKVMDoesNotWorkEmulates(t *testing.T) {
 	require.NoError(t, err)
 	require.Contains(t, text, "<domain type='kvm'")
 
-	dom, err := d.connections[1].LookupDomainByUUIDString(spec.UUID)
-	require.NoError(t, err)
-
-	defer freeDomain(dom)
-
 	// What StartDomain does when the start fails for KVM.
-	require.NoError(t, d.emulate(d.connections[1], dom))
+	require.NoError(t, do(t.Context(), d, request{lane: d.writes}, func(c *libvirt.Connect) error {
+		dom, err := c.LookupDomainByUUIDString(spec.UUID)
+		if err != nil {
+			return err
+		}
+		defer freeDomain(dom)
+
+		return d.emulate(c, dom)
+	}))
 	require.NoError(t, d.StartDomain(t.Context(), spec.UUID, true))
 
 	text, err = daemon.Virsh("dumpxml", "kvm")

@@ -58,8 +58,9 @@ func (q *queue) take() (events []hypervisor.Event, overflow bool) {
 type subscribers struct {
 	mu     sync.Mutex // guards the following
 	queues map[*queue]struct{}
-	// callbacks are what is registered; nil: nothing yet.
+	// callbacks are what is registered with conn; nil: nothing yet.
 	callbacks []int
+	conn      *libvirt.Connect
 }
 
 func (s *subscribers) add(q *queue) {
@@ -90,19 +91,31 @@ func (s *subscribers) put(e hypervisor.Event) {
 	}
 }
 
-// note keeps the callbacks for Close. Callbacks that were noted are not registered again.
-func (s *subscribers) note(ids ...int) {
+// note keeps the callbacks for deregister. Callbacks that were noted are not registered again.
+func (s *subscribers) note(c *libvirt.Connect, ids []int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 
-	s.callbacks = append(s.callbacks, ids...)
+	s.conn, s.callbacks = c, ids
 }
 
-func (s *subscribers) registered() []int {
+func (s *subscribers) registered() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 
-	return s.callbacks
+	return s.callbacks != nil
+}
+
+// deregister takes the callbacks off, when nobody uses the connection any more.
+func (s *subscribers) deregister() {
+	s.mu.Lock()
+	ids, conn := s.callbacks, s.conn
+	s.mu.Unlock()
+
+	for _, id := range ids {
+		// It fails where the connection is lost: then there is nothing registered any more.
+		_ = conn.DomainEventDeregister(id)
+	}
 }
 
 // Events implements hypervisor.Driver.
@@ -141,7 +154,7 @@ func (d *driver) Events(ctx context.Context, ready func(), fn func(hypervisor.Ev
 // register asks for what happens to domains, once. Tunable events are not among it: the bindings panic on them. Of the
 // kinds other than the lifecycle a hypervisor may know some or none.
 func (d *driver) register(c *libvirt.Connect) error {
-	if d.subscribers.registered() != nil {
+	if d.subscribers.registered() {
 		return nil
 	}
 
@@ -162,7 +175,7 @@ func (d *driver) register(c *libvirt.Connect) error {
 		}
 	}
 
-	d.subscribers.note(ids...)
+	d.subscribers.note(c, ids)
 
 	return nil
 }

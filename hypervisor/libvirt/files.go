@@ -20,7 +20,7 @@ import (
 // ReadFile implements hypervisor.Driver. libvirt shows only files that are in a pool: one whose directory is in none is seen
 // through a pool that exists as long as the call.
 func (d *driver) ReadFile(ctx context.Context, name string, content io.Writer) (hypervisor.File, error) {
-	r := request{doing: "reading file", subject: name, lane: d.writes, key: filesKey(name)}
+	r := request{doing: "reading file", subject: name, lane: d.transfers, key: filesKey(name)}
 
 	return call(ctx, d, r, func(c *libvirt.Connect) (none hypervisor.File, err error) {
 		vol, leave, err := d.fileVolume(c, name)

@@ -118,7 +118,7 @@ func lengthOf(state *definition.VolumeState) resources.Size {
 
 // StoreImage implements hypervisor.Driver. The pool can be used by others while the content comes.
 func (d *driver) StoreImage(ctx context.Context, spec hypervisor.ImageSpec, content io.Reader) (hypervisor.ImageFile, error) {
-	r := request{doing: "storing image", subject: spec.Name, lane: d.writes, key: "image/" + spec.Name}
+	r := request{doing: "storing image", subject: spec.Name, lane: d.transfers, key: "image/" + spec.Name}
 
 	return call(ctx, d, r, func(c *libvirt.Connect) (hypervisor.ImageFile, error) {
 		var none hypervisor.ImageFile

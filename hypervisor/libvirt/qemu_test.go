@@ -279,13 +279,17 @@ func TestCaseV42ALeaseIsGoneWhenItIsReleased(t *testing.T) {
 	var leases []libvirt.NetworkDHCPLease
 
 	read := func() int {
-		net, err := d.connections[0].LookupNetworkByName("v42")
-		require.NoError(t, err)
+		require.NoError(t, do(t.Context(), d, request{lane: d.reads}, func(c *libvirt.Connect) error {
+			net, err := c.LookupNetworkByName("v42")
+			if err != nil {
+				return err
+			}
+			defer freeNetwork(net)
 
-		defer freeNetwork(net)
+			leases, err = net.GetDHCPLeases()
 
-		leases, err = net.GetDHCPLeases()
-		require.NoError(t, err)
+			return err
+		}))
 
 		return len(leases)
 	}
