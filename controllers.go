@@ -101,13 +101,17 @@ func (g *Gateway) controllers() ([]controller.Controller, []controller.QControll
 		resync.New(resync.Options{Interval: g.cfg.Resync.Std()}),
 	}
 
+	declared := documents.New(documents.Options{
+		Admission: g.admission, Journal: journal, Roots: fileSource.Roots(), Deletions: g.cfg.Deletions, Registry: registry,
+		Pacer: store.NewPacer(0, resources.ControllerHost, resources.ControllerDocuments),
+	})
+
 	queued := []controller.QController{
-		chain.Guard(documents.New(documents.Options{
-			Admission: g.admission, Journal: journal, Deletions: g.cfg.Deletions, Registry: registry,
-			Pacer: store.NewPacer(0, resources.ControllerHost, resources.ControllerDocuments),
-		}), documentsTimeout, g.shared.chain),
+		chain.Guard(declared, documentsTimeout, g.shared.chain),
 		g.guard(trigger.New(trigger.Options{Journal: journal, Registry: registry})),
-		g.guard(placement.New(placement.Options{Pool: g.pool, GatewayID: id, Holders: []resource.Finalizer{resources.ControllerNetwork}})),
+		g.guard(placement.New(placement.Options{
+			Pool: g.pool, GatewayID: id, Holders: []resource.Finalizer{resources.ControllerNetwork}, HostsKnown: declared.HostsKnown(),
+		})),
 		g.guard(network.New(network.Options{Pool: g.pool, GatewayID: id, Barrier: g.store, Journal: journal})),
 		g.guard(vm.New(vm.Options{
 			Pool: g.pool, GatewayID: id, Barrier: g.store, Journal: journal, Registry: registry, OnReconcile: g.options.onReconcile,

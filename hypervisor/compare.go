@@ -30,7 +30,7 @@ const (
 // Normalised returns the spec as a hypervisor keeps it: defaults written out, memory in whole KiB, MACs in lower case.
 // Specs are compared in this form only. What it returns shares nothing with s.
 func (s DomainSpec) Normalised() DomainSpec {
-	s.Adopt, s.AdoptFrom, s.Insist = false, "", false
+	s.Adopt, s.AdoptFrom, s.Insist, s.Last = false, "", false, nil
 	s.MaxCPUs = max(s.MaxCPUs, s.CPUs)
 	s.Memory = wholeKiB(s.Memory)
 	s.MaxMemory = max(wholeKiB(s.MaxMemory), s.Memory)

@@ -26,6 +26,8 @@ var (
 	ErrBusy = errors.New("busy")
 	// ErrInvalid says that the hypervisor refuses what was asked for, and will refuse it again.
 	ErrInvalid = errors.New("refused by the hypervisor")
+	// ErrBroken says that a guest that is on can't go on: its hypervisor failed under it, and only a fresh start helps.
+	ErrBroken = errors.New("the guest can't go on")
 	// ErrUnsupported says that this hypervisor can't do what was asked for.
 	ErrUnsupported = errors.New("not supported by the hypervisor")
 )
@@ -64,7 +66,8 @@ type Driver interface {
 	RequestShutdown(ctx context.Context, uuid string) error
 	// ForceOff ends the domain at once. A domain that is off is success.
 	ForceOff(ctx context.Context, uuid string) error
-	// Pause and Resume change a running domain; in the wanted state already is success.
+	// Pause and Resume change a running domain; in the wanted state already is success. Resume fails with ErrBroken where
+	// only a fresh start helps.
 	Pause(ctx context.Context, uuid string) error
 	Resume(ctx context.Context, uuid string) error
 	// DiskTrouble says in words what keeps the disks of a domain, which its hypervisor paused for an I/O error, from being
@@ -165,6 +168,9 @@ type Domain struct {
 	Autostart     bool
 	// Transient reports that it is on without a definition, which somebody took away: it would vanish when it goes off.
 	Transient bool
+	// Definition is the whole definition in the driver's own form, for DomainSpec.Last; empty where there is nothing in it that is
+	// not in Spec. Domains leaves it out.
+	Definition []byte
 }
 
 // DomainSpec is what we own of a domain's definition. Only these fields are compared.
@@ -183,13 +189,15 @@ type DomainSpec struct {
 	Interfaces  []DomainInterface
 	Graphics    string
 	GuestAgent  bool
-	// OnCrash is what the hypervisor does itself when the guest crashes; the gateway restarts by its own rules.
 	// Adopt allows taking over a domain that carries no mark; AdoptFrom, one that carries the mark of the gateway of this id.
 	Adopt     bool
 	AdoptFrom string
 	// Insist brings a running domain to its definition in everything that needs no restart. Otherwise only what is changed by
 	// the call is tried: a guest that does not go along would be asked at every look.
 	Insist bool
+	// Last is the Definition that was seen last of a domain that is gone: the new one begins with it, so that what nobody declared
+	// survives. Of a domain that exists it says nothing.
+	Last []byte
 }
 
 // DomainDisk is one disk: a file on the host.
@@ -225,6 +233,8 @@ type Inspection struct {
 type DefineResult struct {
 	// Created reports that there was no such domain before.
 	Created bool
+	// Anew says in words why the domain does not begin with DomainSpec.Last; empty: it does, or there was none.
+	Anew string
 	// Changed lists the owned fields that were changed, empty when nothing differed.
 	Changed []string
 	// Live is what was done to the running domain so that no restart is needed. A device that the guest has to let go of is

@@ -26,6 +26,8 @@ type FileRootSpec struct {
 	Files     int    `json:"files" protobuf:"7"`
 	// Emptied reports that every file of the root went away at once: nothing is removed without a confirmation.
 	Emptied bool `json:"emptied,omitempty" protobuf:"8"`
+	// Unsettled is how many files were seen that are new or changed and don't count as written yet.
+	Unsettled int `json:"unsettled,omitempty" protobuf:"9"`
 }
 
 // DeepCopy implements typed.DeepCopyable; nothing in it is shared.

@@ -62,6 +62,9 @@ type VMStatusSpec struct {
 	LeftBehind []string `json:"leftBehind,omitempty" protobuf:"30"`
 	// Seeds names the volumes that were made for cloud-init and are not removed yet; it is written before they are made.
 	Seeds []string `json:"seeds,omitempty" protobuf:"31"`
+	// Definition is the last inactive definition that was seen of the domain, in its driver's form: a domain that is made again begins
+	// with it. It is not shown.
+	Definition []byte `json:"-" protobuf:"37"`
 }
 
 // Address is one address of a VM, and who says so.
@@ -92,6 +95,7 @@ func (s VMStatusSpec) DeepCopy() VMStatusSpec {
 	s.Seeds = cloneSlice(s.Seeds)
 	s.AdoptedDisks = cloneMap(s.AdoptedDisks)
 	s.LeftBehind = cloneSlice(s.LeftBehind)
+	s.Definition = cloneSlice(s.Definition)
 
 	if s.Override = clonePointer(s.Override); s.Override != nil {
 		s.Override.Labels = cloneSlice(s.Override.Labels)

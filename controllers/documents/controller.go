@@ -30,6 +30,8 @@ type Options struct {
 	Admission *store.Admission
 	Journal   store.Journal
 	Pacer     Pacer
+	// Roots are the paths of the documents directories.
+	Roots []string
 	// Deletions is when a scan's removals wait for a confirmation.
 	Deletions config.Deletions
 	Registry  prometheus.Registerer
@@ -51,12 +53,14 @@ type Controller struct {
 	turns turns
 	// confirmed are mass deletions that go on.
 	confirmed confirmed
+	hosts     *hostsFirst
 }
 
 // New returns the controller.
 func New(o Options) *Controller {
 	return &Controller{
 		admission: o.Admission, journal: o.Journal, pacer: o.Pacer, deletions: o.Deletions, metrics: newMetrics(o.Registry),
+		hosts: newHostsFirst(o.Roots),
 	}
 }
 

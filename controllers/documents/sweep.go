@@ -28,6 +28,10 @@ const maxGuarded = 100
 
 // reconcileRoot takes away what the files of a root no longer declare.
 func (c *Controller) reconcileRoot(ctx context.Context, logger *zap.Logger, r controller.QRuntime, ptr resource.Pointer) error {
+	if err := c.declareHosts(ctx, r, ptr.ID()); err != nil {
+		return err
+	}
+
 	_, err := c.sweep(ctx, logger, r, ptr.ID())
 
 	return err

@@ -55,15 +55,21 @@ func run(t *testing.T, test func(w *world)) {
 
 func (w *world) start() {
 	w.Helper()
+	w.startWith(noPacer{})
+}
+
+// startWith starts a controller that knows of documents directories.
+func (w *world) startWith(pacer documents.Pacer, roots ...string) *documents.Controller {
+	w.Helper()
 
 	policy := config.Default().Policy
-	w.stop = rig.Run(w.T, w.st,
-		documents.New(documents.Options{
-			Admission: store.NewAdmission(&policy, w.journal), Journal: w.journal, Pacer: noPacer{},
-			Deletions: config.Default().Deletions, Registry: prometheus.NewRegistry(),
-		}),
-		retention.New(retention.Options{Pacer: noPacer{}}),
-	)
+	c := documents.New(documents.Options{
+		Admission: store.NewAdmission(&policy, w.journal), Journal: w.journal, Pacer: pacer, Roots: roots,
+		Deletions: config.Default().Deletions, Registry: prometheus.NewRegistry(),
+	})
+	w.stop = rig.Run(w.T, w.st, c, retention.New(retention.Options{Pacer: noPacer{}}))
+
+	return c
 }
 
 func (w *world) settle() { rig.Settle(w.T, 2*time.Second) }
@@ -133,10 +139,15 @@ func (w *world) tell(path string, content []byte) {
 
 func (w *world) root(change func(*resources.FileRootSpec)) {
 	w.Helper()
+	w.rootAt(w.dir, change)
+}
 
-	_, err := w.st.ModifyWithResult(w.Context(), resources.NewFileRoot(resources.FileID(w.dir)), func(r resource.Resource) error {
+func (w *world) rootAt(path string, change func(*resources.FileRootSpec)) {
+	w.Helper()
+
+	_, err := w.st.ModifyWithResult(w.Context(), resources.NewFileRoot(resources.FileID(path)), func(r resource.Resource) error {
 		spec := r.Spec().(*resources.FileRootSpec)
-		spec.Path = w.dir
+		spec.Path = path
 		change(spec)
 
 		return nil
@@ -153,8 +164,20 @@ func (w *world) vm(name string) *resources.VMConfig {
 func (w *world) vms() []string {
 	w.Helper()
 
+	return w.names(resources.NewVMConfig("").Metadata())
+}
+
+func (w *world) hosts() []string {
+	w.Helper()
+
+	return w.names(resources.NewHost("").Metadata())
+}
+
+func (w *world) names(kind resource.Kind) []string {
+	w.Helper()
+
 	var names []string
-	for _, r := range rig.List(w.T, w.st, resources.NewVMConfig("").Metadata()) {
+	for _, r := range rig.List(w.T, w.st, kind) {
 		names = append(names, r.Metadata().ID())
 	}
 

@@ -2,6 +2,7 @@ package placement
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/cosi-project/runtime/pkg/controller"
@@ -40,6 +41,9 @@ type Options struct {
 	// Holders are the controllers that hold every placement: a new one has their finalizers, so that they need no write each to
 	// put them on.
 	Holders []resource.Finalizer
+	// HostsKnown is closed when the Hosts are declared that the documents directories have; nil: they are. A process that begins
+	// without any placement waits for it, up to settleTime.
+	HostsKnown <-chan struct{}
 }
 
 // Controller places VMs. It implements controller.QController.
@@ -48,8 +52,6 @@ type Controller struct {
 	ledger  ledger
 	flights *chain.Flights[string] // by host
 	causes  chain.Causes
-	// started is when the runtime began; the ledger's lock guards it.
-	started time.Time
 }
 
 // New returns the controller.
@@ -106,6 +108,10 @@ func (c *Controller) Reconcile(ctx context.Context, logger *zap.Logger, r contro
 
 	p.vm, p.request = vm, requestOf(effective)
 
+	if err := c.begin(ctx, r); err != nil {
+		return err
+	}
+
 	return p.decide(ctx)
 }
 
@@ -113,8 +119,6 @@ func (c *Controller) Reconcile(ctx context.Context, logger *zap.Logger, r contro
 func (c *Controller) start(ctx context.Context, _ *zap.Logger, r controller.QRuntime) error {
 	c.ledger.mu.Lock()
 	defer c.ledger.mu.Unlock()
-
-	c.started = time.Now()
 
 	if err := c.ledger.load(ctx, r); err != nil {
 		return err
@@ -125,6 +129,31 @@ func (c *Controller) start(ctx context.Context, _ *zap.Logger, r controller.QRun
 			return err
 		}
 	}
+
+	return nil
+}
+
+// begin waits for the hosts that documents declare, where nothing says where VMs were before: the store is new, or was lost, and
+// then a VM's domain may be on a host that is not known yet. There is nothing else to do meanwhile.
+func (c *Controller) begin(ctx context.Context, r controller.UncachedReader) error {
+	l := &c.ledger
+
+	wait, left, err := l.isBlank(ctx, r)
+	if err != nil || !wait || c.options.HostsKnown == nil {
+		return err
+	}
+
+	timer := time.NewTimer(left)
+	defer timer.Stop()
+
+	select {
+	case <-c.options.HostsKnown:
+	case <-timer.C:
+	case <-ctx.Done():
+		return fmt.Errorf("error waiting for the hosts of the documents directories: %w", context.Cause(ctx))
+	}
+
+	l.begin()
 
 	return nil
 }

@@ -20,7 +20,7 @@ func (p *pass) settling() time.Duration {
 		return 0
 	}
 
-	return time.Until(p.c.started.Add(settleTime))
+	return time.Until(p.ledger().loadedAt.Add(settleTime))
 }
 
 // unsettled leaves a VM unplaced until the documents were read.

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/cosi-project/runtime/pkg/controller"
 	"github.com/cosi-project/runtime/pkg/resource"
@@ -43,9 +44,15 @@ type ledger struct {
 	mu sync.Mutex // guards the following
 
 	loaded bool
-	vms    map[string]*entry
-	hosts  map[string]*host
-	order  []string // names of hosts, sorted
+	// loadedAt is when it was loaded, which is when the runtime began; blank reports that no VM had a placement then, and that
+	// none was placed since.
+	loadedAt time.Time
+	blank    bool
+	vms      map[string]*entry
+	hosts    map[string]*host
+	order    []string // names of hosts, sorted
+	// listed is when the hosts were listed: all that were declared before are known.
+	listed time.Time
 	loads  map[string]*load
 
 	// queue holds the waiting VMs in the order in which they began to wait, with those that stopped waiting in between.
@@ -83,15 +90,8 @@ func (l *ledger) load(ctx context.Context, r controller.UncachedReader) error {
 	l.order, l.queue, l.waiters, l.seekers = nil, nil, 0, 0
 	l.dirty, l.kicked, l.asked = names{}, names{}, newAsked()
 
-	hosts, err := r.ListUncached(ctx, resources.NewHost("").Metadata())
-	if err != nil {
-		return fmt.Errorf("error listing the hosts: %w", err)
-	}
-
-	for _, item := range hosts.Items {
-		if _, err := l.refresh(ctx, r, item.Metadata().ID()); err != nil {
-			return err
-		}
+	if err := l.list(ctx, r); err != nil {
+		return err
 	}
 
 	configs, err := r.ListUncached(ctx, resources.NewVMConfig("").Metadata())
@@ -139,6 +139,51 @@ func (l *ledger) load(ctx context.Context, r controller.UncachedReader) error {
 	}
 
 	l.loaded, l.dirty, l.kicked = true, names{}, names{}
+	l.loadedAt, l.blank = time.Now(), len(placements.Items) == 0
+
+	return nil
+}
+
+// isBlank reports whether nothing says where VMs were before, and how long hosts are waited for.
+func (l *ledger) isBlank(ctx context.Context, r controller.UncachedReader) (blank bool, left time.Duration, err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+
+	if err := l.load(ctx, r); err != nil {
+		return false, 0, err
+	}
+
+	return l.blank, time.Until(l.loadedAt.Add(settleTime)), nil
+}
+
+// begin notes that VMs can be placed, and that there may be hosts that were not listed.
+func (l *ledger) begin() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+
+	if l.blank {
+		l.blank, l.listed = false, time.Time{}
+	}
+}
+
+// list takes in the hosts that are not known yet.
+func (l *ledger) list(ctx context.Context, r controller.UncachedReader) error {
+	now := time.Now()
+
+	hosts, err := r.ListUncached(ctx, resources.NewHost("").Metadata())
+	if err != nil {
+		return fmt.Errorf("error listing the hosts: %w", err)
+	}
+
+	for _, item := range hosts.Items {
+		if name := item.Metadata().ID(); l.hosts[name] == nil {
+			if _, err := l.refresh(ctx, r, name); err != nil {
+				return err
+			}
+		}
+	}
+
+	l.listed = now
 
 	return nil
 }

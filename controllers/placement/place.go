@@ -14,9 +14,16 @@ import (
 
 // place finds a host for a VM that is nowhere. The caller holds the lock; it is given up while hosts are asked.
 func (p *pass) place(ctx context.Context) error {
-	p.ask(ctx)
-
 	l := p.ledger()
+
+	// The event of a host that was declared before the VM may come after the VM's.
+	if !l.listed.After(p.vm.Metadata().Created()) {
+		if err := l.list(ctx, p.r); err != nil {
+			return err
+		}
+	}
+
+	p.ask(ctx)
 
 	// Each turn but the last finds that a host is not what it was: there are as many turns as hosts, and one.
 	for range len(l.order) + 1 {

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"slices"
 
+	"go.uber.org/zap"
+
 	"gateway/hypervisor"
 	"gateway/resources"
 )
@@ -143,6 +145,8 @@ func (p *pass) define(ctx context.Context) (bool, error) {
 
 		what = redefinition(&p.domain.Spec, &normal, differences)
 		wanted.Insist = p.isOurs(p.domain) // a domain that is taken over is changed in nothing else
+	} else {
+		wanted.Last = p.status.Definition
 	}
 
 	created, err := p.defineAs(ctx, what, wanted)
@@ -185,6 +189,10 @@ func (p *pass) defineAs(ctx context.Context, what string, wanted hypervisor.Doma
 	})
 	if err != nil {
 		return false, err
+	}
+
+	if result.Anew != "" {
+		p.logger.Warn("what was not declared of the domain is lost", zap.String("host", p.host()), zap.String("reason", result.Anew))
 	}
 
 	if len(result.Live) > 0 {

@@ -183,6 +183,24 @@ func TestMove(t *testing.T) {
 }
 
 // What changed behind our back is set right.
+func TestADomainThatIsMadeAgainHasWhatOthersGaveIt(t *testing.T) {
+	t.Parallel()
+	inWorld(t, func(t *testing.T, w *world) {
+		w.make("web", nil)
+		require.True(t, w.host().AddDisk(uuid("web"), "/srv/theirs.img"))
+		w.nudge("web")
+
+		theirs := w.domain("web").Spec.Disks[1]
+		require.True(t, theirs.Foreign)
+
+		w.host().Undefine(uuid("web"))
+		w.host().Destroy(uuid("web"))
+		w.nudge("web")
+		require.Equal(t, resources.StateRunning, w.status("web").State)
+		require.Contains(t, w.domain("web").Spec.Disks, theirs)
+	})
+}
+
 func TestCaseV60(t *testing.T) {
 	t.Parallel()
 

@@ -190,6 +190,11 @@ func (p *pass) see(d *hypervisor.Domain) {
 	}
 
 	p.status.DomainUUID = d.UUID
+
+	if len(d.Definition) > 0 && p.isOurs(d) {
+		p.status.Definition = d.Definition
+	}
+
 	p.status.State = stateOf(d)
 
 	if !isOff(d) && len(d.RestartRequired) > 0 {

@@ -2,6 +2,7 @@ package vm
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -45,10 +46,39 @@ func (p *pass) power(ctx context.Context) (bool, error) {
 	case p.domain.State == resources.StatePaused && p.domain.Reason == hypervisor.ReasonIOError && p.spec.Power == resources.PowerRunning:
 		return p.resumeFailed(ctx)
 	case p.domain.State == resources.StatePaused && p.spec.Power == resources.PowerRunning:
-		return p.domainStep(ctx, "resume", func() error { return p.driver.Resume(ctx, p.uuid()) })
+		return p.resume(ctx)
 	default: // as wanted, or between two states; settle tells which
 		return true, nil
 	}
+}
+
+// resume resumes a paused guest. One that can't go on has crashed, although it is not off: it is ended and started again, as rarely
+// as any that crashes.
+func (p *pass) resume(ctx context.Context) (bool, error) {
+	next, err := p.domainStep(ctx, "resume", func() error { return p.driver.Resume(ctx, p.uuid()) })
+	if !errors.Is(err, hypervisor.ErrBroken) {
+		return next, err
+	}
+
+	if p.spec.OnCrash == resources.StayOff {
+		p.converged(resources.ConditionFalse, resources.ReasonHypervisorFailed,
+			fmt.Sprintf("%v; onCrash is stay-off: `gateway restart %s` starts it again", err, p.id))
+
+		return false, nil
+	}
+
+	if wait := p.crashed(); wait > 0 {
+		p.after(wait)
+
+		return false, nil
+	}
+
+	off, err := p.forceOff(ctx)
+	if err != nil || !off {
+		return false, err
+	}
+
+	return p.startAgain(ctx)
 }
 
 // hasPower reports whether the domain is in the wanted state, or rests where its document leaves it.
@@ -124,22 +154,36 @@ func (p *pass) beOn(ctx context.Context) (bool, error) {
 		return p.start(ctx)
 	}
 
+	if wait := p.crashed(); wait > 0 {
+		p.after(wait)
+
+		return false, nil
+	}
+
+	return p.startAgain(ctx)
+}
+
+// crashed returns how long a guest that ended by itself is not started again, and says so; 0: it is now.
+func (p *pass) crashed() time.Duration {
 	if p.now.Sub(p.status.Started) >= calm {
 		p.status.Crashes = 0
 	}
 
-	if wait := p.status.Started.Add(backoff(p.status.Crashes)).Sub(p.now); wait > 0 {
+	wait := p.status.Started.Add(backoff(p.status.Crashes)).Sub(p.now)
+	if wait > 0 {
 		reason := resources.ReasonStarting
 		if p.status.Crashes >= crashLoop {
 			reason = resources.ReasonCrashLoop
 		}
 
 		p.converged(resources.ConditionFalse, reason, p.crashMessage())
-		p.after(wait)
-
-		return false, nil
 	}
 
+	return wait
+}
+
+// startAgain starts a guest that ended by itself, and counts that.
+func (p *pass) startAgain(ctx context.Context) (bool, error) {
 	next, err := p.start(ctx)
 	if err == nil && p.blocked == nil {
 		p.status.Crashes++

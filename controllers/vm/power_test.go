@@ -160,6 +160,43 @@ func TestGuestEndsByItself(t *testing.T) {
 		})
 	}
 
+	t.Run("one that can't go on is ended and started, ever more rarely", func(t *testing.T) {
+		t.Parallel()
+		inWorld(t, func(t *testing.T, w *world) {
+			w.make("web", nil)
+
+			for range int(12 * time.Minute / time.Second) {
+				if w.host().Break(uuid("web")) {
+					w.nudge("web")
+				}
+
+				w.pass(time.Second)
+			}
+
+			require.InDelta(t, 8, count(w.steps("web"), "start"), 1)
+			require.Equal(t, count(w.steps("web"), "start")-1, count(w.steps("web"), "force off"))
+			require.Zero(t, count(w.steps("web"), "resume"))
+			require.Equal(t, resources.ReasonCrashLoop, w.reason("web", resources.ConditionFalse))
+		})
+	})
+
+	t.Run("one that can't go on stays where the document says so", func(t *testing.T) {
+		t.Parallel()
+		inWorld(t, func(t *testing.T, w *world) {
+			w.make("web", stay)
+			require.True(t, w.host().Break(uuid("web")))
+			w.nudge("web")
+			w.pass(time.Hour)
+			require.Equal(t, resources.StatePaused, w.status("web").State)
+			require.Equal(t, resources.ReasonHypervisorFailed, w.reason("web", resources.ConditionFalse))
+			require.Contains(t, resources.FindCondition(w.status("web").Conditions, resources.ConditionConverged).Message, "`gateway restart web`")
+
+			w.override("web", func(s *resources.OverrideSpec) { s.RestartID = "one" })
+			require.Equal(t, resources.StateRunning, w.status("web").State)
+			require.Equal(t, resources.ReasonConverged, w.reason("web", resources.ConditionTrue))
+		})
+	})
+
 	t.Run("a power command starts what stayed off", func(t *testing.T) {
 		t.Parallel()
 		inWorld(t, func(t *testing.T, w *world) {

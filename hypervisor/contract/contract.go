@@ -59,6 +59,8 @@ type Behind struct {
 	Undefine func(t *testing.T, uuid string)
 	// SetMemory changes the inactive definition.
 	SetMemory func(t *testing.T, uuid string, memory resources.Size)
+	// AddDisk gives the inactive definition a disk of a raw file.
+	AddDisk func(t *testing.T, uuid, path string)
 	// DefineNetwork makes a network that is not ours, RemoveNetwork removes it.
 	DefineNetwork func(t *testing.T, name string)
 	RemoveNetwork func(t *testing.T, name string)

@@ -78,6 +78,7 @@ func testDefine(t *testing.T, h *Harness) {
 
 		all, err := f.driver.Domains(f.ctx())
 		require.NoError(t, err)
+		byUUID.Definition = nil // is too much for a list
 		require.Contains(t, all, byUUID)
 	})
 
@@ -146,6 +147,54 @@ func testDefineAgain(t *testing.T, h *Harness) {
 	})
 
 	testRevision(t, h)
+	testDefineAnew(t, h)
+}
+
+func testDefineAnew(t *testing.T, h *Harness) {
+	t.Run("begins with what was there, where somebody took the definition away", func(t *testing.T) {
+		need(t, h.Behind.AddDisk != nil && h.Behind.Undefine != nil, "disks of others")
+
+		f := begin(t, h)
+		spec := f.spec()
+		f.define(spec)
+		h.Behind.AddDisk(t, spec.UUID, "/nowhere/theirs.img")
+
+		before := f.domain(spec.UUID)
+		require.NotEmpty(t, before.Definition)
+		require.Len(t, before.Spec.Disks, 1)
+
+		h.Behind.Undefine(t, spec.UUID)
+
+		spec.Last, spec.CPUs, spec.MaxCPUs, spec.Revision = before.Definition, 2, 2, 2
+		result, err := f.driver.DefineDomain(f.ctx(), spec)
+		require.NoError(t, err)
+		require.True(t, result.Created)
+		require.Empty(t, result.Anew)
+
+		after := f.domain(spec.UUID)
+		require.Equal(t, before.Spec.Disks, after.Spec.Disks)
+		require.Equal(t, 2, after.Spec.CPUs, "what is declared is as it is declared")
+		require.Equal(t, int64(2), after.Revision)
+
+		h.Behind.Undefine(t, spec.UUID)
+
+		// With the same declaration it is the same to the letter: machine, addresses, and whatever there is.
+		spec.CPUs, spec.MaxCPUs, spec.Revision = before.Spec.CPUs, before.Spec.MaxCPUs, before.Revision
+		_, err = f.driver.DefineDomain(f.ctx(), spec)
+		require.NoError(t, err)
+		require.Equal(t, before.Definition, f.domain(spec.UUID).Definition)
+	})
+
+	t.Run("says so where what was there can't be used", func(t *testing.T) {
+		f := begin(t, h)
+		spec := f.spec()
+		spec.Last = []byte("nonsense")
+
+		result, err := f.driver.DefineDomain(f.ctx(), spec)
+		require.NoError(t, err)
+		require.True(t, result.Created)
+		require.NotEmpty(t, result.Anew)
+	})
 }
 
 func testRevision(t *testing.T, h *Harness) {

@@ -34,6 +34,7 @@ func TestErrorsHaveTheirMeaning(t *testing.T) {
 		"a job that holds the domain":       {failure(libvirt.ERR_OPERATION_TIMEOUT, libvirt.FROM_QEMU, ""), hypervisor.ErrBusy},
 		"a pool that works":                 {failure(libvirt.ERR_INTERNAL_ERROR, libvirt.FROM_STORAGE, "pool 'x' has asynchronous jobs running."), hypervisor.ErrBusy},
 		"a monitor that is lost":            {failure(libvirt.ERR_SYSTEM_ERROR, libvirt.FROM_QEMU, "Unable to read from monitor: Connection reset by peer"), hypervisor.ErrBusy},
+		"a guest that KVM failed under":     {failure(libvirt.ERR_INTERNAL_ERROR, libvirt.FROM_QEMU, "unable to execute QEMU command 'cont': Resetting the Virtual Machine is required"), hypervisor.ErrBroken},
 		"a bad argument":                    {failure(libvirt.ERR_INVALID_ARG, libvirt.FROM_QEMU, ""), hypervisor.ErrInvalid},
 		"bad XML":                           {failure(libvirt.ERR_XML_ERROR, libvirt.FROM_DOMAIN, ""), hypervisor.ErrInvalid},
 		"a configuration that can't be":     {failure(libvirt.ERR_CONFIG_UNSUPPORTED, libvirt.FROM_QEMU, ""), hypervisor.ErrUnsupported},

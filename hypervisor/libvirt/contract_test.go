@@ -49,6 +49,7 @@ func harness(t *testing.T, uri string, can contract.Capabilities) contract.Harne
 			Destroy:       other.destroy,
 			Undefine:      other.on((*libvirt.Domain).Undefine),
 			SetMemory:     other.setMemory,
+			AddDisk:       other.addDisk,
 			DefineNetwork: other.defineNetwork,
 			RemoveNetwork: other.removeNetwork,
 		},
@@ -142,6 +143,24 @@ func (o *other) setMemory(t *testing.T, uuid string, memory resources.Size) {
 	dom := o.domain(t, uuid)
 	require.NoError(t, dom.SetMemoryFlags(uint64(memory/resources.KiB), libvirt.DOMAIN_MEM_CONFIG|libvirt.DOMAIN_MEM_MAXIMUM))
 	require.NoError(t, dom.SetMemoryFlags(uint64(memory/resources.KiB), libvirt.DOMAIN_MEM_CONFIG))
+}
+
+// addDisk edits the definition, as `virsh edit` does.
+func (o *other) addDisk(t *testing.T, uuid, path string) {
+	t.Helper()
+
+	conn := o.connect(t)
+
+	doc, _, err := readDefinition(o.domain(t, uuid))
+	require.NoError(t, err)
+
+	doc.Devices.Disks = append(doc.Devices.Disks, libvirtxml.DomainDisk{
+		Driver: &libvirtxml.DomainDiskDriver{Type: "raw"},
+		Source: &libvirtxml.DomainDiskSource{File: &libvirtxml.DomainDiskSourceFile{File: path}},
+		Target: &libvirtxml.DomainDiskTarget{Dev: "vdz"},
+	})
+
+	require.NoError(t, define(conn, doc.Domain))
 }
 
 func (o *other) defineNetwork(t *testing.T, name string) {

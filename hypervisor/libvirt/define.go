@@ -4,6 +4,7 @@ package libvirt
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -33,7 +34,7 @@ func (d *driver) DefineDomain(ctx context.Context, spec hypervisor.DomainSpec) (
 			return hypervisor.DefineResult{}, err
 		}
 
-		return d.create(c, &wanted)
+		return d.create(c, &wanted, spec.Last)
 	})
 }
 
@@ -43,24 +44,49 @@ func (d *driver) markOf(spec *hypervisor.DomainSpec) definition.Mark {
 	return definition.Mark{Gateway: d.gateway, VM: spec.VM, Revision: spec.Revision}
 }
 
-// create defines a domain that does not exist.
-func (d *driver) create(c *libvirt.Connect, wanted *hypervisor.DomainSpec) (hypervisor.DefineResult, error) {
+// create defines a domain that does not exist; last is the definition that was seen last of it, if any.
+func (d *driver) create(c *libvirt.Connect, wanted *hypervisor.DomainSpec, last []byte) (hypervisor.DefineResult, error) {
 	var none hypervisor.DefineResult
 
 	if err := d.nameIsFree(c, wanted.Name); err != nil {
 		return none, err
 	}
 
-	doc, err := definition.New(wanted, d.madeOf(), d.markOf(wanted))
+	fresh, err := definition.New(wanted, d.madeOf(), d.markOf(wanted))
 	if err != nil {
 		return none, err
 	}
 
-	if err := define(c, doc); err != nil {
+	anew := ""
+
+	if len(last) > 0 {
+		err := d.defineAgain(c, fresh, wanted, last)
+		if err == nil {
+			return hypervisor.DefineResult{Created: true}, nil
+		}
+
+		if class := classify(err); errors.Is(class, hypervisor.ErrUnreachable) || errors.Is(class, hypervisor.ErrBusy) {
+			return none, err
+		}
+
+		anew = "the definition that was seen last can't be used: " + classify(err).Error()
+	}
+
+	if err := define(c, fresh); err != nil {
 		return none, err
 	}
 
-	return hypervisor.DefineResult{Created: true}, nil
+	return hypervisor.DefineResult{Created: true, Anew: anew}, nil
+}
+
+// defineAgain defines a domain that begins with the definition that was seen last of it.
+func (d *driver) defineAgain(c *libvirt.Connect, fresh *libvirtxml.Domain, wanted *hypervisor.DomainSpec, last []byte) error {
+	doc, err := definition.Again(last, fresh, wanted, d.madeOf(), d.markOf(wanted))
+	if err != nil {
+		return err
+	}
+
+	return define(c, doc)
 }
 
 // nameIsFree returns an error that says whose a name is. libvirt would refuse it too, but not tell the cases apart.

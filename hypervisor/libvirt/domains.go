@@ -197,6 +197,10 @@ func (d *driver) observe(dom *libvirt.Domain, known *listed) (hypervisor.Domain,
 		Gateway: mark.Gateway, VM: mark.VM, Revision: mark.Revision,
 	}
 
+	if known == nil {
+		seen.Definition = definition.Pack(text)
+	}
+
 	state, reason := libvirt.DOMAIN_RUNNING, 0
 
 	if known == nil || !known.running {

@@ -77,6 +77,9 @@ func classify(err error) error {
 		if class == nil || !errors.Is(class, hypervisor.ErrNotFound) && !errors.Is(class, hypervisor.ErrUnsupported) {
 			class = hypervisor.ErrConnectionLost
 		}
+	case strings.Contains(lv.Message, "Resetting the Virtual Machine is required"):
+		// QEMU's answer when KVM failed, or the guest's state is no longer one that can be run.
+		class = hypervisor.ErrBroken
 	case strings.Contains(lv.Message, "undefined symbol"):
 		// The function is newer than the libvirt of this machine.
 		class = hypervisor.ErrUnsupported

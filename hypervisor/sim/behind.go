@@ -123,7 +123,16 @@ func (h *Host) pause(uuid string, paused bool) bool {
 func (h *Host) IOError(uuid string) bool {
 	return h.with(uuid, func(d *domain) {
 		if d.state == resources.StateRunning {
-			h.ioError(d)
+			h.suspend(d, hypervisor.ReasonIOError)
+		}
+	})
+}
+
+// Break pauses a running domain as its hypervisor does when it fails under the guest: only a fresh start helps.
+func (h *Host) Break(uuid string) bool {
+	return h.with(uuid, func(d *domain) {
+		if d.state == resources.StateRunning {
+			h.suspend(d, reasonBroken)
 		}
 	})
 }
@@ -148,6 +157,17 @@ func (h *Host) Unplug(uuid, disk string) bool {
 		d.live = &live
 		h.record(record{Domain: domainRecordOf(d)})
 		h.emit(hypervisor.EventOther, d, "device removed: "+disk)
+	})
+}
+
+// AddDisk gives the definition of a domain a disk that no document names, behind the gateway's back.
+func (h *Host) AddDisk(uuid, path string) bool {
+	return h.with(uuid, func(d *domain) {
+		spec := d.spec.Normalised()
+		spec.Disks = append(spec.Disks, hypervisor.DomainDisk{Path: path, Format: "raw", Foreign: true})
+		d.spec = &spec
+		h.record(record{Domain: domainRecordOf(d)})
+		h.emit(hypervisor.EventDefined, d, "updated")
 	})
 }
 

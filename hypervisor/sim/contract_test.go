@@ -73,6 +73,7 @@ func harness(t *testing.T, uri string) contract.Harness {
 				t.Helper()
 				require.True(t, host.SetMemory(uuid, m))
 			},
+			AddDisk: func(t *testing.T, uuid, path string) { t.Helper(); require.True(t, host.AddDisk(uuid, path)) },
 			DefineNetwork: func(t *testing.T, name string) {
 				t.Helper()
 				require.NoError(t, host.AddNetwork(hypervisor.Network{Name: name, UUID: uuid.NewString(), Active: true}))

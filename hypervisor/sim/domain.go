@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"encoding/json"
 	"time"
 
 	"gateway/hypervisor"
@@ -48,8 +49,27 @@ func (d *domain) observe() hypervisor.Domain {
 		Transient: d.transient,
 	}
 	seen.RestartRequired, seen.WaitsForGuest = d.restartRequired(), d.waitsForGuest()
+	seen.Definition = definitionOf(&seen.Spec)
 
 	return seen
+}
+
+// definitionOf keeps the devices that others gave a domain: all there is in it that nobody declared.
+func definitionOf(spec *hypervisor.DomainSpec) []byte {
+	var theirs hypervisor.DomainSpec
+
+	theirs.KeepForeign(spec)
+
+	if len(theirs.Disks)+len(theirs.Interfaces) == 0 {
+		return nil
+	}
+
+	text, err := json.Marshal(theirs)
+	if err != nil {
+		return nil // a struct of texts and numbers can always be written
+	}
+
+	return text
 }
 
 // insert puts a domain into the host.
@@ -121,12 +141,15 @@ func (h *Host) setPaused(d *domain, paused bool) {
 	h.record(record{Power: powerRecordOf(d)})
 }
 
-// ioError pauses a domain that runs.
-func (h *Host) ioError(d *domain) {
-	d.state, d.reason = resources.StatePaused, hypervisor.ReasonIOError
-	h.emit(hypervisor.EventSuspended, d, hypervisor.ReasonIOError)
+// suspend pauses a domain that runs, as its hypervisor does by itself.
+func (h *Host) suspend(d *domain, reason string) {
+	d.state, d.reason = resources.StatePaused, reason
+	h.emit(hypervisor.EventSuspended, d, reason)
 	h.record(record{Power: powerRecordOf(d)})
 }
+
+// reasonBroken is why a domain is paused whose hypervisor failed under it: libvirt has no word for it.
+const reasonBroken = "unknown"
 
 // pressButton asks the guest to power off. As in life, a guest that still boots, or is paused, does not hear it.
 func (h *Host) pressButton(d *domain) {

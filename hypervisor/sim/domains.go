@@ -2,6 +2,7 @@ package sim
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -128,12 +129,24 @@ func (d *driver) define(spec hypervisor.DomainSpec) (hypervisor.DefineResult, er
 	}
 
 	if dom == nil {
+		result := hypervisor.DefineResult{Created: true}
+
+		if len(spec.Last) > 0 {
+			var last hypervisor.DomainSpec
+
+			if err := json.Unmarshal(spec.Last, &last); err != nil {
+				result.Anew = "the definition that was seen last can't be used: " + err.Error()
+			}
+
+			wanted.KeepForeign(&last)
+		}
+
 		dom = &domain{gateway: d.gateway, spec: &wanted, state: resources.StateStopped, reason: "unknown"}
 		d.host.insert(dom)
 		d.host.record(record{Domain: domainRecordOf(dom)})
 		d.host.emit(hypervisor.EventDefined, dom, "added")
 
-		return hypervisor.DefineResult{Created: true}, nil
+		return result, nil
 	}
 
 	if dom.gateway != d.gateway && !spec.MayTake(dom.gateway) {
@@ -284,13 +297,17 @@ func (d *driver) pause(ctx context.Context, o op, paused bool) error {
 			return fmt.Errorf("%w: the domain is off", hypervisor.ErrBusy)
 		}
 
+		if !paused && dom.reason == reasonBroken {
+			return hypervisor.ErrBroken
+		}
+
 		if (dom.state == resources.StatePaused) != paused {
 			failed := dom.reason == hypervisor.ReasonIOError
 			d.host.setPaused(dom, paused)
 
 			// The guest tries again what it could not write.
 			if failed && d.host.full {
-				d.host.ioError(dom)
+				d.host.suspend(dom, hypervisor.ReasonIOError)
 			}
 		}
 

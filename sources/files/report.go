@@ -40,7 +40,7 @@ func (x *run) report(ctx context.Context, root *root, snapshot Snapshot, batch B
 		spec.Message = fmt.Sprintf("changes can't be watched: looking every %s", x.interval())
 	}
 
-	spec.Files = len(snapshot.Files)
+	spec.Files, spec.Unsettled = len(snapshot.Files), batch.Moving
 	spec.Emptied = len(snapshot.Files) == 0 && (spec.Emptied || len(batch.Gone) > 0)
 
 	if differs := len(batch.Changed)+len(batch.Gone) > 0; differs || batch.Held && spec.Begun == spec.Completed {

@@ -159,12 +159,16 @@ func (p *process) register(rt *runtime.Runtime) error {
 
 	fresh := prometheus.NewRegistry()
 
+	declared := documents.New(documents.Options{
+		Admission: p.admission, Journal: journal, Roots: fileSource.Roots(), Pacer: p.pacer, Deletions: p.config.Deletions, Registry: fresh,
+	})
+
 	for _, c := range []controller.QController{
-		chain.Guard(documents.New(documents.Options{
-			Admission: p.admission, Journal: journal, Pacer: p.pacer, Deletions: p.config.Deletions, Registry: fresh,
-		}), 10*time.Minute, p.guard),
+		chain.Guard(declared, 10*time.Minute, p.guard),
 		p.guarded(trigger.New(trigger.Options{Journal: journal, Registry: fresh})),
-		p.guarded(placement.New(placement.Options{Pool: p.pool, GatewayID: gatewayID, Holders: []resource.Finalizer{resources.ControllerNetwork}})),
+		p.guarded(placement.New(placement.Options{
+			Pool: p.pool, GatewayID: gatewayID, Holders: []resource.Finalizer{resources.ControllerNetwork}, HostsKnown: declared.HostsKnown(),
+		})),
 		p.guarded(network.New(network.Options{Pool: p.pool, GatewayID: gatewayID, Barrier: p.store, Journal: journal})),
 		p.guarded(vm.New(vm.Options{Pool: p.pool, GatewayID: gatewayID, Barrier: p.store, Journal: journal, Registry: fresh})),
 		p.guarded(image.New(image.Options{
