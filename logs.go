@@ -30,8 +30,11 @@ var failures = map[string]bool{"reconcile failed": true, "controller failed": tr
 // quietCore leaves out the routine at level info, and what fails with the store; at level debug all is there.
 type quietCore struct{ zapcore.Core }
 
-// With implements zapcore.Core.
-func (c quietCore) With(fields []zapcore.Field) zapcore.Core { return quietCore{c.Core.With(fields)} }
+// With implements zapcore.Core. The fields are encoded when the first entry is written: COSI makes a logger for each reconcile, and
+// most of them write none.
+func (c quietCore) With(fields []zapcore.Field) zapcore.Core {
+	return quietCore{zapcore.NewLazyWith(c.Core, fields)}
+}
 
 // Check implements zapcore.Core.
 func (c quietCore) Check(entry zapcore.Entry, checked *zapcore.CheckedEntry) *zapcore.CheckedEntry {
