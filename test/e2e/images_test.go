@@ -27,6 +27,8 @@ type depot struct {
 	content []byte
 	asked   atomic.Int64
 	missing atomic.Bool
+	// halted stops each answer in the middle while it is set.
+	halted atomic.Bool
 }
 
 // newDepot offers a qcow2 image of 64 MiB that begins with a text.
@@ -45,7 +47,7 @@ func newDepot(t *testing.T, text string) *depot {
 	require.NoError(t, err)
 
 	d := &depot{content: content}
-	d.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+	d.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		d.asked.Add(1)
 
 		if d.missing.Load() {
@@ -54,11 +56,28 @@ func newDepot(t *testing.T, text string) *depot {
 			return
 		}
 
-		_, _ = w.Write(d.content) // a client that went away is none of ours
+		half := len(d.content) / 2
+		_, _ = w.Write(d.content[:half]) // a client that went away is none of ours
+		d.waitWhileHalted(r)
+		_, _ = w.Write(d.content[half:])
 	}))
 	t.Cleanup(d.Close)
 
 	return d
+}
+
+// waitWhileHalted returns when answers go on, or when nobody waits for this one any more.
+func (d *depot) waitWhileHalted(r *http.Request) {
+	ticker := time.NewTicker(20 * time.Millisecond)
+	defer ticker.Stop()
+
+	for d.halted.Load() {
+		select {
+		case <-ticker.C:
+		case <-r.Context().Done():
+			return
+		}
+	}
 }
 
 func (d *depot) digest() string { return fmt.Sprintf("%x", sha256.Sum256(d.content)) }
