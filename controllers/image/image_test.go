@@ -106,6 +106,7 @@ func TestCaseV21(t *testing.T) {
 		require.Greater(t, w.on("debian", "a").Bytes, resources.Size(1000), "progress is shown")
 		require.Less(t, w.on("debian", "a").Bytes, resources.Size(4096))
 		require.Equal(t, resources.Size(4096), w.on("debian", "a").Total)
+		require.Equal(t, 2*resources.MiB, w.on("debian", "a").VirtualSize, "its first bytes say so")
 		require.Equal(t, resources.ReasonImageFetching, w.why("web-0", resources.ConditionConverged).Reason)
 
 		w.Pass(10 * time.Second)

@@ -33,6 +33,8 @@ type job struct {
 	done   chan struct{}
 	// fetched and total are bytes; total is 0 while it is not known. Waiting for its turn, fetched is negative.
 	fetched, total atomic.Int64
+	// virtual is the size of the disk that the image is, known from its first bytes; 0: not yet.
+	virtual atomic.Int64
 	// shown is the age at which its progress was last written; the reconcile of its image owns it.
 	shown time.Duration
 

@@ -271,6 +271,7 @@ func (p *pass) progress(entry *resources.ImageOnHost, j *job) {
 	}
 
 	entry.Total = resources.Size(j.total.Load())
+	entry.VirtualSize = resources.Size(j.virtual.Load())
 
 	if since := time.Since(j.begun); since.Truncate(shownEvery) != j.shown {
 		j.shown = since.Truncate(shownEvery)

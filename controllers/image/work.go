@@ -221,6 +221,7 @@ func (c *Controller) stream(ctx context.Context, driver hypervisor.Driver, j *jo
 	}
 
 	j.total.Store(size)
+	j.virtual.Store(max(int64(head.virtual), size*int64(rawOnly(head.format))))
 
 	checked := newContent(io.MultiReader(bytes.NewReader(first[:n]), from), j.spec.SHA256, &j.fetched)
 	spec := hypervisor.ImageSpec{

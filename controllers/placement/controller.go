@@ -75,6 +75,7 @@ func (c *Controller) Settings() controller.QSettings {
 			mapped(resources.NamespaceHosts, resources.HostStatusType),
 			mapped(resources.NamespaceVMs, resources.VMPlacementType),
 			mapped(resources.NamespaceVMs, resources.OverrideType),
+			mapped(resources.NamespaceVMs, resources.ImageStatusType),
 			mapped(resources.NamespaceVMs, resources.ResyncType),
 		}, chain.EventInputs()...),
 		Outputs:      []controller.Output{{Type: resources.VMPlacementType, Kind: controller.OutputExclusive}},
@@ -106,7 +107,7 @@ func (c *Controller) Reconcile(ctx context.Context, logger *zap.Logger, r contro
 		return err
 	}
 
-	p.vm, p.request = vm, requestOf(effective)
+	p.vm, p.effective = vm, effective
 
 	if err := c.begin(ctx, r); err != nil {
 		return err

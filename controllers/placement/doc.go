@@ -4,7 +4,8 @@
 //
 // # Capacity
 //
-// A host offers its capacity times its overcommit. A VM takes its CPUs, its memory and the sizes of its disks; what it
+// A host offers its capacity times its overcommit. A VM takes its CPUs, its memory and the sizes of its disks; one without a
+// size is as large as its image, from when that is known: a VM does not wait for its image to be placed. What it
 // takes is reserved from the decision until its placement is gone, so also while it is being moved away. A capacity that
 // nobody reported does not limit. All decisions are made under one lock, over an index that is rebuilt from VMPlacements
 // whenever the controller starts and kept in step with what this controller, their only writer, writes.

@@ -12,9 +12,13 @@ import (
 
 // keep looks at a VM that is placed: it moves it where it has to leave and can, and otherwise follows its size.
 func (p *pass) keep(ctx context.Context, current *resources.VMPlacement) error {
+	want := *current.TypedSpec()
+	if p.unsized {
+		p.need.Disk = max(p.need.Disk, want.Reserved.Disk) // what was known of an image once is more than nothing
+	}
+
 	var (
 		l    = p.ledger()
-		want = *current.TypedSpec()
 		next = entry{request: p.request, host: want.Host, reserved: want.Reserved}
 	)
 
@@ -43,7 +47,12 @@ func (p *pass) keep(ctx context.Context, current *resources.VMPlacement) error {
 		}
 	}
 
-	if v := l.room(want.Host, &p.request, growth(want.Reserved, p.need), resources.Capacity{}); v.obstacle == fits || v.obstacle == missing {
+	grow := growth(want.Reserved, p.need)
+	if want.Revision == p.revision() && grow.Disk <= p.imaged {
+		grow.Disk = 0 // the size of an image became known: its disk is so large whether there is room or not, and others go elsewhere
+	}
+
+	if v := l.room(want.Host, &p.request, grow, resources.Capacity{}); v.obstacle == fits || v.obstacle == missing {
 		want.Reserved, want.Revision = p.need, p.revision()
 	} else {
 		want.Reason = resources.ReasonNotEnoughCapacity

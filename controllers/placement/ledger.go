@@ -54,6 +54,8 @@ type ledger struct {
 	// listed is when the hosts were listed: all that were declared before are known.
 	listed time.Time
 	loads  map[string]*load
+	// sizes of images, as far as they are known.
+	sizes map[string]resources.Size
 
 	// queue holds the waiting VMs in the order in which they began to wait, with those that stopped waiting in between.
 	queue   []waiter
@@ -94,6 +96,10 @@ func (l *ledger) load(ctx context.Context, r controller.UncachedReader) error {
 		return err
 	}
 
+	if err := l.listImages(ctx, r); err != nil {
+		return err
+	}
+
 	configs, err := r.ListUncached(ctx, resources.NewVMConfig("").Metadata())
 	if err != nil {
 		return fmt.Errorf("error listing the VMs: %w", err)
@@ -108,7 +114,7 @@ func (l *ledger) load(ctx context.Context, r controller.UncachedReader) error {
 
 	for _, item := range configs.Items {
 		if vm, ok := item.(*resources.VMConfig); ok {
-			requests[vm.Metadata().ID()] = requestOf(overrides.Effective(vm, over[vm.Metadata().ID()]))
+			requests[vm.Metadata().ID()] = requestOf(overrides.Effective(vm, over[vm.Metadata().ID()]), l.sizes)
 		}
 	}
 

@@ -21,6 +21,8 @@ func (c *Controller) MapInput(ctx context.Context, _ *zap.Logger, r controller.Q
 		return c.mapPlacement(ctx, r, md)
 	case resources.OverrideType:
 		return c.mapOverride(ctx, r, md.ID())
+	case resources.ImageStatusType:
+		return c.mapImage(ctx, r, md.ID())
 	case resources.ResyncType:
 		return c.mapResync(ctx, r, md)
 	default:
@@ -100,7 +102,7 @@ func (c *Controller) mapOverride(ctx context.Context, r controller.QRuntime, nam
 
 	if known := l.vms[name]; known != nil {
 		next := *known
-		next.request = requestOf(vm)
+		next.request = requestOf(vm, l.sizes)
 		l.set(next)
 	}
 

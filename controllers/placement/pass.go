@@ -22,7 +22,8 @@ type pass struct {
 	id     resource.ID
 	causes []string
 
-	vm *resources.VMConfig
+	// vm is the VM as it is declared, effective as it counts.
+	vm, effective *resources.VMConfig
 	request
 	// former is where the VM was when a backup was taken that the store was restored from.
 	former string
@@ -103,6 +104,8 @@ func (p *pass) decide(ctx context.Context) error {
 	if err := l.load(ctx, p.r); err != nil {
 		return err
 	}
+
+	p.request = requestOf(p.effective, l.sizes)
 
 	current, err := chain.Get[*resources.VMPlacement](ctx, p.r, p.pointer())
 	if err != nil {

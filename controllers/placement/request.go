@@ -24,10 +24,15 @@ type request struct {
 	settled bool
 	// files are the paths of its other disks. They are where the directory is that they are in.
 	files []string
+	// images are those that disks without a size of their own start from: such a disk is as large as its image. imaged is what they
+	// take of need; unsized reports whether the size of one is not known yet.
+	images  []string
+	imaged  resources.Size
+	unsized bool
 }
 
-// requestOf returns what a VM needs. Disks that are files of somebody else take nothing.
-func requestOf(vm *resources.VMConfig) request {
+// requestOf returns what a VM needs, with the sizes of images. Disks that are files of somebody else take nothing.
+func requestOf(vm *resources.VMConfig, sizes map[string]resources.Size) request {
 	spec := vm.TypedSpec()
 	q := request{
 		vm:     vm.Metadata().ID(),
@@ -38,12 +43,20 @@ func requestOf(vm *resources.VMConfig) request {
 	for _, d := range spec.Disks {
 		q.need.Disk += d.Size
 
+		if d.Size == 0 && d.Image != "" {
+			q.images = append(q.images, d.Image)
+			q.imaged += sizes[d.Image]
+			q.unsized = q.unsized || sizes[d.Image] == 0
+		}
+
 		if d.Path == "" {
 			q.settled = true
 		} else {
 			q.files = append(q.files, d.Path)
 		}
 	}
+
+	q.need.Disk += q.imaged
 
 	return q
 }
@@ -69,7 +82,8 @@ func under(ctx context.Context, r controller.UncachedReader, vm *resources.VMCon
 }
 
 func (q *request) equal(o *request) bool {
-	return q.vm == o.vm && q.need == o.need && q.settled == o.settled && slices.Equal(q.files, o.files) && maps.Equal(q.labels, o.labels) &&
+	return q.vm == o.vm && q.need == o.need && q.settled == o.settled && q.imaged == o.imaged && q.unsized == o.unsized && slices.Equal(q.images, o.images) &&
+		slices.Equal(q.files, o.files) && maps.Equal(q.labels, o.labels) &&
 		q.rules.Host == o.rules.Host && q.rules.Spread == o.rules.Spread && maps.Equal(q.rules.Selector, o.rules.Selector) &&
 		maps.Equal(q.rules.Apart, o.rules.Apart) && maps.Equal(q.rules.Together, o.rules.Together)
 }

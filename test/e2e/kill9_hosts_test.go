@@ -50,6 +50,13 @@ func (h *qemuHost) once(t *testing.T, names []string) {
 	}
 
 	require.Len(t, uuids, len(names))
+
+	var disks []string
+	for _, name := range names {
+		disks = append(disks, name+".root.qcow2")
+	}
+
+	require.ElementsMatch(t, disks, volumes(t, h.hypervisor))
 }
 
 func (h *qemuHost) empty(t *testing.T) {
@@ -62,6 +69,7 @@ func (h *qemuHost) empty(t *testing.T) {
 
 		return nil
 	})
+	require.Empty(t, volumes(t, h.hypervisor))
 }
 
 // simHost is a simulated host that keeps its domains in a file: a log of what was done to it, which the tests read.

@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"strconv"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -87,7 +88,8 @@ func killAgainAndAgain(t *testing.T, h touched, atOnce int) {
 
 		for range atOnce {
 			names = append(names, fmt.Sprintf("vm-%d", len(names)))
-			texts = append(texts, document("VM", names[len(names)-1], vmOn("lan")))
+			texts = append(texts, document("VM", names[len(names)-1],
+				strings.Replace(vmOn("lan"), "{", "{disks: [{name: root, size: 16MiB, onDelete: remove}], ", 1)))
 		}
 
 		moment := time.Duration(random.Int64N(int64(2 * time.Second)))
