@@ -1,8 +1,10 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -158,6 +160,8 @@ func (a *app) printObjects(flags getFlags, whole any, objects []client.Object) e
 		rows[i] = row
 	}
 
+	// Objects come sorted by their name, which of some kinds is a number that nobody reads, and the first column something else.
+	slices.SortStableFunc(rows, func(a, b []string) int { return cmp.Compare(a[0], b[0]) })
 	newTable(a.out, columns.header...).print(rows...)
 
 	return nil

@@ -99,15 +99,9 @@ func (p *pass) hasPower() bool {
 
 // beOff stops the domain for good. What it did before is forgotten: its next start is a fresh one.
 func (p *pass) beOff(ctx context.Context) (bool, error) {
-	off, err := p.stop(ctx)
-	if err != nil {
+	off, err := p.stop(ctx, resources.ReasonStopping, "")
+	if err != nil || !off {
 		return false, err
-	}
-
-	if !off {
-		p.converged(resources.ConditionFalse, resources.ReasonStopping, "")
-
-		return false, nil
 	}
 
 	p.status.StopRequested, p.status.Started, p.status.Crashes = time.Time{}, time.Time{}, 0
@@ -125,15 +119,9 @@ func (p *pass) restartWanted() bool {
 
 // restart stops the domain and starts it, once for each request: the request is noted as done, durably, between the two.
 func (p *pass) restart(ctx context.Context) (bool, error) {
-	off, err := p.stop(ctx)
-	if err != nil {
+	off, err := p.stop(ctx, resources.ReasonStopping, "restarting")
+	if err != nil || !off {
 		return false, err
-	}
-
-	if !off {
-		p.converged(resources.ConditionFalse, resources.ReasonStopping, "restarting")
-
-		return false, nil
 	}
 
 	p.status.RestartID, p.status.Crashes = p.override.TypedSpec().RestartID, 0

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cosi-project/runtime/pkg/state"
 	"github.com/stretchr/testify/require"
 
 	"gateway/resources"
@@ -104,6 +105,48 @@ func TestStop(t *testing.T) {
 			require.Zero(t, w.status("web").Crashes)
 		})
 	})
+}
+
+func TestNoStatusOfAVMThatIsBeingStoppedSaysThatItConverged(t *testing.T) {
+	t.Parallel()
+
+	for name, stop := range map[string]func(w *world){
+		"stopped":   func(w *world) { w.power("web", resources.PowerStopped) },
+		"restarted": func(w *world) { w.override("web", func(s *resources.OverrideSpec) { s.RestartID = "one" }) },
+		"deleted":   func(w *world) { w.teardown(resources.NewVMConfig("web")) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			inWorld(t, func(t *testing.T, w *world) {
+				w.make("web", nil)
+				w.host().SetStubborn(uuid("web"), true)
+
+				written := make(chan state.Event, 100)
+				require.NoError(t, w.store.State().Watch(t.Context(), resources.NewVMStatus("web").Metadata(), written))
+
+				stop(w)
+				w.pass(3 * time.Second)
+
+				stopping := 0
+
+				for len(written) > 0 {
+					s, ok := (<-written).Resource.(*resources.VMStatus)
+					require.True(t, ok)
+
+					if s.TypedSpec().StopRequested.IsZero() {
+						continue
+					}
+
+					stopping++
+
+					c := resources.FindCondition(s.TypedSpec().Conditions, resources.ConditionConverged)
+					require.Equal(t, resources.ConditionFalse, c.Status, "%+v", *s.TypedSpec())
+				}
+
+				require.Positive(t, stopping)
+			})
+		})
+	}
 }
 
 func TestPauseAndResume(t *testing.T) {

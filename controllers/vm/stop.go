@@ -17,13 +17,17 @@ import (
 const pressInterval = 5 * time.Second
 
 // stop brings the domain off: by ACPI first, by force after the grace. It never waits: what is not off yet is looked at
-// again after a while. A paused guest hears nothing and is forced off at once.
-func (p *pass) stop(ctx context.Context) (off bool, err error) {
+// again after a while. A paused guest hears nothing and is forced off at once. Until it is off, the reason and
+// the message say why the VM has not converged.
+func (p *pass) stop(ctx context.Context, reason, message string) (off bool, err error) {
 	if p.domain == nil || isOff(p.domain) {
 		p.c.presses.forget(p.id)
 
 		return true, nil
 	}
+
+	// Before the status is written for the first time: who waits for it must not take what held before the stop for its end.
+	p.converged(resources.ConditionFalse, reason, message)
 
 	// Who looks at the domain after a crash of the gateway must know that it was us who stopped it.
 	if p.status.StopRequested.IsZero() {

@@ -117,15 +117,9 @@ func (p *pass) removeDomain(ctx context.Context) (bool, error) {
 	}
 
 	if p.domain != nil {
-		off, err := p.stop(ctx)
-		if err != nil {
+		off, err := p.stop(ctx, reason, "stopping the guest")
+		if err != nil || !off {
 			return false, err
-		}
-
-		if !off {
-			p.converged(resources.ConditionFalse, reason, "stopping the guest")
-
-			return false, nil
 		}
 	}
 

@@ -231,7 +231,7 @@ func (x *run) fire(ctx context.Context, e *entry, now time.Time) error {
 		message = "late"
 	}
 
-	return intake.Record(x.Journal, attributes, "", message)
+	return intake.Record(x.Journal, attributes, attributes.Target.String(), message)
 }
 
 // write writes the tick. Its id is the same whenever the same tick of the same schedule is written.

@@ -114,6 +114,7 @@ func TestATickIsWrittenWithItsTargetAndRecorded(t *testing.T) {
 		require.Len(t, entries, 1)
 		require.Equal(t, store.ClassEvent, entries[0].Class)
 		require.Equal(t, tick.Event.ID, entries[0].EventID)
+		require.Equal(t, target.String(), entries[0].Object)
 
 		w.pass(24 * time.Hour)
 		require.EqualValues(t, 2, w.tick("nightly").Event.Sequence)
