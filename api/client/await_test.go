@@ -44,7 +44,7 @@ func TestGoalsAreReachedOneByOne(t *testing.T) {
 	require.True(t, ok)
 
 	goals := []client.Goal{
-		inForce, goal(t, "VM", "web-2", "state=running"), goal(t, "VM", "new", "condition=Converged=False"), goal(t, "VM", "old", "delete"),
+		inForce, goal(t, "VM", "web-2", "state=running"), goal(t, "VM", "new", "condition=converged=False"), goal(t, "VM", "old", "delete"),
 		goal(t, "Host", "a", "delete"),
 	}
 

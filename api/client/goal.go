@@ -50,6 +50,11 @@ func ParseGoal(kind, name, text string) (Goal, error) {
 			status = string(resources.ConditionTrue)
 		}
 
+		typ, err := conditionType(kind, typ)
+		if err != nil {
+			return goal, err
+		}
+
 		goal.check = hasCondition(typ, resources.ConditionStatus(status))
 	case what == "state" && kind != "VM":
 		return goal, fmt.Errorf("a %s has no state: use condition=TYPE, create or delete", kind)
@@ -64,6 +69,32 @@ func ParseGoal(kind, name, text string) (Goal, error) {
 	}
 
 	return goal, nil
+}
+
+// conditionTypes are the types of the conditions of the kinds that are declared.
+var conditionTypes = map[string][]string{
+	"VM": {
+		resources.ConditionAccepted, resources.ConditionPlaced, resources.ConditionNetworkReady, resources.ConditionImageReady,
+		resources.ConditionConverged,
+	},
+	"Host": {resources.ConditionConnected}, "Network": {resources.ConditionReady}, "Image": {resources.ConditionReady},
+	"Webhook": {resources.ConditionReady}, "Schedule": {resources.ConditionReady}, "Subscription": {resources.ConditionReady}, "Trigger": {},
+}
+
+// conditionType finds the type of a condition of the kind, in any case. What can never hold is not waited for.
+func conditionType(kind, typ string) (string, error) {
+	types, known := conditionTypes[kind]
+
+	switch i := slices.IndexFunc(types, func(t string) bool { return strings.EqualFold(t, typ) }); {
+	case i >= 0:
+		return types[i], nil
+	case !known:
+		return typ, nil
+	case len(types) == 0:
+		return typ, fmt.Errorf("a %s has no conditions: use create or delete", kind)
+	}
+
+	return typ, fmt.Errorf("%q is not a condition of a %s: use one of %s", typ, kind, strings.Join(types, ", "))
 }
 
 // Converged is the goal that an object which was declared in a revision is in force: a VM is converged, a host connected, a
@@ -117,7 +148,7 @@ func hasCondition(typ string, want resources.ConditionStatus) func(*Object) (boo
 			return true, "", nil
 		}
 
-		return false, Explain(condition), nil
+		return false, explainAmong(status.Conditions, condition), nil
 	}
 }
 
@@ -135,7 +166,7 @@ func hasState(want string) func(*Object) (bool, string, error) {
 
 		why := "its state is " + orUnknown(status.State)
 		if c := resources.FindCondition(status.Conditions, resources.ConditionConverged); c != nil && c.Status != resources.ConditionTrue {
-			why += ": " + Explain(c)
+			why += ": " + explainAmong(status.Conditions, c)
 		}
 
 		return false, why, nil
@@ -148,6 +179,20 @@ func orUnknown(state string) string {
 	}
 
 	return state
+}
+
+// explainAmong explains a condition; where it only waits, with the other one that it waits for.
+func explainAmong(conditions []resources.Condition, c *resources.Condition) string {
+	if c.Reason == resources.ReasonWaiting {
+		for i := range conditions {
+			other := &conditions[i]
+			if other.Type != c.Type && other.Status == resources.ConditionFalse && other.Reason != resources.ReasonWaiting {
+				return Explain(c) + ": " + Explain(other)
+			}
+		}
+	}
+
+	return Explain(c)
 }
 
 // Explain is a condition's reason with its message: Unschedulable: no host fits.

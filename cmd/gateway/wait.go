@@ -106,7 +106,7 @@ func (a *app) await(ctx context.Context, c *client.Client, goals []client.Goal, 
 
 	lines := make([]string, len(unmet))
 	for i, u := range unmet {
-		lines[i] = fmt.Sprintf("%s: not there after %s: %s", u.Goal, resources.Duration(timeout), u.Why)
+		lines[i] = fmt.Sprintf("%s: not reached after %s: %s", u.Goal, resources.Duration(timeout), u.Why)
 	}
 
 	return &exitError{fmt.Errorf("%s", strings.Join(lines, "\n")), exitNotConverged}
