@@ -1,6 +1,7 @@
 package vm_test
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -101,6 +102,30 @@ func TestCauses(t *testing.T) {
 		entries, err := w.store.Journal().Query(t.Context(), store.Query{Object: "VM/web", EventID: "event-1"})
 		require.NoError(t, err)
 		require.Len(t, entries, 1, "the call that changed the hypervisor carries it too")
+	})
+}
+
+func TestWhatIsDoneForAnOverrideIsAttributedToIt(t *testing.T) {
+	t.Parallel()
+	inWorld(t, func(t *testing.T, w *world) {
+		w.make("web", nil)
+
+		for i := range 20 {
+			cause := fmt.Sprintf("push-%d", i)
+
+			// The event's pass may be the first that sees the override.
+			w.happen("web")
+			w.override("web", func(s *resources.OverrideSpec) {
+				s.Cause, s.Patch = cause, resources.JSON(fmt.Sprintf(`{"description": "build %d"}`, i))
+			})
+			require.Equal(t, cause, w.status("web").Cause)
+
+			entries, err := w.store.Journal().Query(t.Context(), store.Query{Object: "VM/web", EventID: cause})
+			require.NoError(t, err)
+			require.Len(t, entries, 1, "the change of the hypervisor")
+
+			w.pass(time.Second)
+		}
 	})
 }
 

@@ -23,8 +23,10 @@ type pass struct {
 	logger *zap.Logger
 	id     resource.ID
 	// now is the time of the pass, in UTC and without a monotonic reading, so that it survives the store unchanged.
-	now    time.Time
+	now time.Time
+	// causes are what was noted to have led here; led is the one of them, or another, that what is done is attributed to.
 	causes []string
+	led    string
 
 	config     *resources.VMConfig
 	placement  *resources.VMPlacement

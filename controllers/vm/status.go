@@ -77,14 +77,29 @@ func (p *pass) accept() {
 // revision is the VM's spec revision.
 func (p *pass) revision() int64 { return resources.RevisionOf(p.config.Metadata()) }
 
-// cause is what led to the pass: the first event that was noted, what changed the document, or what led to the status that
-// is still being worked on.
+// cause is what led to the pass: an override that no pass saw yet, the first event that was noted, what changed the document, or what
+// led to the status that is still being worked on.
 func (p *pass) cause() string {
+	if p.led == "" { // it is the same for the whole pass, whatever is written meanwhile
+		p.led = p.findCause()
+	}
+
+	return p.led
+}
+
+func (p *pass) findCause() string {
+	revised := p.current == nil || p.current.TypedSpec().ObservedRevision != p.revision() || p.deleting()
+
+	// What is done now is done for the override, whatever else began the pass before its own event came.
+	if !revised && p.overrideIsNew() && p.override.TypedSpec().Cause != "" {
+		return p.override.TypedSpec().Cause
+	}
+
 	if len(p.causes) > 0 {
 		return p.causes[0]
 	}
 
-	if p.current == nil || p.current.TypedSpec().ObservedRevision != p.revision() || p.deleting() {
+	if revised {
 		if cause := resources.CauseOf(p.config.Metadata()); cause != "" {
 			return cause
 		}
@@ -95,6 +110,19 @@ func (p *pass) cause() string {
 	}
 
 	return causeResync
+}
+
+// overrideIsNew reports whether no status was written under the override as it is.
+func (p *pass) overrideIsNew() bool {
+	if !chain.Running(p.override) {
+		return false
+	}
+
+	if p.current == nil || p.current.TypedSpec().Override == nil {
+		return true
+	}
+
+	return !p.current.TypedSpec().Override.Since.Equal(p.override.TypedSpec().Since)
 }
 
 // condition sets one condition.

@@ -226,6 +226,13 @@ func (w *world) make(name string, change func(*resources.VMConfigSpec)) {
 // nudge is an event of the VM's domain: look again.
 func (w *world) nudge(name string) {
 	w.t.Helper()
+	w.happen(name)
+	w.pass(10 * time.Millisecond)
+}
+
+// happen tells of an event of a domain, and does not wait.
+func (w *world) happen(name string) {
+	w.t.Helper()
 
 	w.sequence++
 	modify(w, resources.NewDomainEvent(name), func(s *resources.DomainEventSpec) {
@@ -234,7 +241,6 @@ func (w *world) nudge(name string) {
 			ID: fmt.Sprintf("event-%d", w.sequence), Source: resources.SourceDomain, Sequence: w.sequence, Received: time.Now(),
 		}
 	})
-	w.pass(10 * time.Millisecond)
 }
 
 // teardown starts the teardown of a resource.
