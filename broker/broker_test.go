@@ -196,3 +196,30 @@ func TestATokenMayBeRotatedOnTheServerFirst(t *testing.T) {
 	require.NoError(t, os.WriteFile(ours, []byte("new"), 0o600))
 	require.Eventually(t, connection.IsConnected, 10*time.Second, 10*time.Millisecond)
 }
+
+func TestOnlyAConnectionThatIsLostIsSaidToBe(t *testing.T) {
+	embedded, err := broker.StartEmbedded(broker.EmbeddedOptions{Listen: "127.0.0.1:0", DataDir: t.TempDir()})
+	require.NoError(t, err)
+	t.Cleanup(embedded.Stop)
+
+	core, logs := observer.New(zap.WarnLevel)
+	connect := func() *nats.Conn {
+		connection, err := broker.Connect(config.NATS{URL: embedded.URL()}, nil, zap.New(core))
+		require.NoError(t, err)
+		t.Cleanup(connection.Close)
+		require.Eventually(t, connection.IsConnected, 10*time.Second, 10*time.Millisecond)
+
+		return connection
+	}
+
+	closed := make(chan struct{})
+	ours := connect()
+	ours.SetClosedHandler(func(*nats.Conn) { close(closed) }) // runs after the one of the disconnection
+	ours.Close()
+	<-closed
+	require.Zero(t, logs.Len())
+
+	connect()
+	embedded.Stop()
+	require.Eventually(t, func() bool { return logs.FilterMessage("disconnected").Len() == 1 }, 10*time.Second, 10*time.Millisecond)
+}

@@ -30,7 +30,11 @@ func Connect(cfg config.NATS, embedded *Embedded, logger *zap.Logger) (*nats.Con
 		nats.ReconnectJitter(100*time.Millisecond, time.Second),
 		// What can't be sent at once is refused: the state is the outbox, not the client's buffer.
 		nats.ReconnectBufSize(-1),
-		nats.DisconnectErrHandler(func(_ *nats.Conn, err error) { log.Warn("disconnected", zap.Error(err)) }),
+		nats.DisconnectErrHandler(func(c *nats.Conn, err error) {
+			if !c.IsClosed() { // which is our own doing, and may be long over
+				log.Warn("disconnected", zap.Error(err))
+			}
+		}),
 		nats.ReconnectHandler(func(c *nats.Conn) { log.Info("reconnected", zap.String("url", c.ConnectedUrlRedacted())) }),
 		// Two refusals in a row would close the connection for good; a token may be rotated on the server first.
 		nats.IgnoreAuthErrorAbort(),
