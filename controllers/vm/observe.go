@@ -196,6 +196,9 @@ func (p *pass) see(d *hypervisor.Domain) {
 	}
 
 	p.status.State = stateOf(d)
+	if p.status.State == resources.StateCrashed && p.spec.Power == resources.PowerStopped {
+		p.status.State = resources.StateStopped // it is to be off, and how its last run ended is over with that
+	}
 
 	if !isOff(d) && len(d.RestartRequired) > 0 {
 		p.status.RestartRequired = d.RestartRequired

@@ -282,11 +282,13 @@ func TestCaseV63(t *testing.T) {
 		require.GreaterOrEqual(t, w.status("web").Crashes, 6)
 
 		crashFor(time.Hour)
+		require.Equal(t, resources.StateCrashed, w.status("web").State)
 		require.LessOrEqual(t, count(w.steps("web"), "start"), 8+13)
 
 		w.power("web", resources.PowerStopped)
 		w.pass(time.Second)
 		require.Equal(t, resources.ReasonConverged, w.reason("web", resources.ConditionTrue))
+		require.Equal(t, resources.StateStopped, w.status("web").State, "and not crashed: whoever waits for it would wait for ever")
 		require.Zero(t, w.status("web").Crashes)
 
 		w.power("web", resources.PowerRunning)

@@ -276,3 +276,25 @@ func TestAHostWhoseKVMDoesNotWorkEmulates(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, hypervisor.DefineResult{}, result, "the change of type is no drift")
 }
+
+// The test driver answers whatever way it is asked for addresses in.
+func TestAnAddressIsNamedAfterTheWayInWhichItIsKnown(t *testing.T) {
+	t.Parallel()
+
+	daemon := libvirtd.New(t, libvirtd.Options{})
+	d := opened(t, daemon.TestURI())
+	spec := small("addressed")
+	spec.Interfaces = []hypervisor.DomainInterface{{MAC: "52:54:00:00:00:77", Network: "default"}}
+	defined(t, d, spec)
+	require.NoError(t, d.StartDomain(t.Context(), spec.UUID, false))
+
+	addresses, err := d.Addresses(t.Context(), spec.UUID)
+	require.NoError(t, err)
+
+	sources := map[string]string{}
+	for _, a := range addresses {
+		sources[a.Source] = a.MAC
+	}
+
+	require.Equal(t, map[string]string{"lease": "52:54:00:00:00:77", "arp": "52:54:00:00:00:77"}, sources, "no agent is connected, so that none is asked")
+}

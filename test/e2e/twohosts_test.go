@@ -3,12 +3,15 @@ package e2e
 import (
 	"fmt"
 	"math/rand/v2"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"gateway/test/libvirtd"
 )
 
 // fleet is ten VMs on two networks and two hosts.
@@ -20,6 +23,7 @@ type fleet struct {
 	vms    []*member
 	// drained is the host that is drained; -1: none.
 	drained int
+	guest   *libvirtd.Guest
 }
 
 // member is one VM of the fleet, as it is declared.
@@ -27,19 +31,25 @@ type member struct {
 	name, network, power, disks string
 	cpus                        int
 	gone                        bool
+	// boots reports whether it is a guest that boots and asks for its address: one on each network.
+	boots bool
 }
 
 const fleetSize = 10
 
 // TestTwoHosts has ten VMs on two hypervisors, which are edited, drained and deleted in random order: at no time is one at two
-// places, all converge, and nothing is left.
+// places, all converge, those that boot answer wherever they are, and nothing is left.
 func TestTwoHosts(t *testing.T) {
-	need(t, privateLibvirtd)
+	need(t, privateLibvirtd, bootingGuest)
 
-	f := &fleet{random: seed(t), gateway: newGateway(t, "resync: 5m"), hosts: []*hypervisor{newHypervisor(t), newHypervisor(t)}, drained: -1}
+	f := &fleet{
+		random: seed(t), gateway: newGateway(t, "resync: 5m"), hosts: []*hypervisor{newHypervisor(t), newHypervisor(t)}, drained: -1,
+		guest: libvirtd.NeedGuest(t),
+	}
+	f.images = append(f.images, filepath.Dir(f.guest.Kernel))
 
 	for i := range fleetSize {
-		m := &member{name: fmt.Sprintf("vm-%d", i), network: "lan", power: "running", cpus: 1}
+		m := &member{name: fmt.Sprintf("vm-%d", i), network: "lan", power: "running", cpus: 1, boots: i < 2}
 
 		switch i % 5 {
 		case 3:
@@ -96,8 +106,13 @@ func (f *fleet) declareHosts() {
 }
 
 func (f *fleet) declare(m *member) {
+	boot := "memory: 64MiB"
+	if m.boots {
+		boot = fmt.Sprintf("memory: 128MiB, boot: {kernel: %s, initrd: %s, cmdline: %q}", f.guest.Kernel, f.guest.Initrd, f.guest.Cmdline)
+	}
+
 	f.write(m.name+".yaml", document("VM", m.name, fmt.Sprintf(
-		"{memory: 64MiB, cpus: %d, power: %s, shutdown: {grace: 1s}, interfaces: [{network: %s}], disks: [%s]}", m.cpus, m.power, m.network, m.disks)))
+		"{%s, cpus: %d, power: %s, shutdown: {grace: 1s}, interfaces: [{network: %s}], disks: [%s]}", boot, m.cpus, m.power, m.network, m.disks)))
 }
 
 func (f *fleet) drain(host int) {
@@ -125,7 +140,7 @@ func (f *fleet) act() {
 		m.power = map[string]string{"running": "stopped", "stopped": "running"}[m.power]
 		f.t.Logf("%s is %s", m.name, m.power)
 		f.declare(m)
-	case what == 3:
+	case what == 3 && !m.boots: // this guest asks for an address when it boots, and not again
 		m.network = map[string]string{"lan": "dmz", "dmz": "lan"}[m.network]
 		f.t.Logf("%s is on %s", m.name, m.network)
 		f.declare(m)
@@ -179,6 +194,33 @@ func (f *fleet) converged() {
 		return f.onHosts(objects)
 	})
 	f.never2()
+	f.answer()
+}
+
+// answer waits until the guests that boot answer at the addresses that their status has, where they are.
+func (f *fleet) answer() {
+	f.t.Helper()
+
+	for _, m := range f.vms {
+		if !m.boots || m.gone || m.power != "running" {
+			continue
+		}
+
+		eventually(f.t, m.name+" answers", func() error {
+			o, err := f.get("VM", m.name)
+			if err != nil {
+				return err
+			}
+
+			for _, a := range o.Status.Addresses {
+				if a.Source == "lease" {
+					return f.hosts[strings.Index("ab", o.Status.Host)].pings(a.Address)
+				}
+			}
+
+			return fmt.Errorf("%+v", o.Status.Addresses)
+		})
+	}
 }
 
 func (f *fleet) isAsDeclared(m *member, o object) error {

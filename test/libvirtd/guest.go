@@ -29,7 +29,7 @@ var guestFiles embed.FS
 // guestModules are the modules of the kernel that it needs, in the order in which they need each other.
 var guestModules = []string{
 	"virtio_ring", "virtio", "virtio_pci_modern_dev", "virtio_pci_legacy_dev", "virtio_pci", "failover", "net_failover",
-	"virtio_net", "virtio_blk", "virtio_balloon", "button", "evdev",
+	"virtio_net", "virtio_blk", "virtio_balloon", "virtio_console", "button", "evdev",
 	"scsi_common", "scsi_mod", "virtio_scsi", "cdrom", "sr_mod", "isofs",
 }
 
@@ -182,7 +182,7 @@ func fillGuest(packages, root string) error {
 		}
 	}
 
-	for from, to := range map[string]string{"guest/init": "init", "guest/lease": "bin/lease", "guest/power": "etc/acpi/PWRF/00000080"} {
+	for from, to := range map[string]string{"guest/init": "init", "guest/lease": "bin/lease", "guest/agent": "bin/agent", "guest/power": "etc/acpi/PWRF/00000080"} {
 		text, err := guestFiles.ReadFile(from)
 		if err != nil {
 			return err
