@@ -18,7 +18,7 @@ import (
 func (g *Gateway) operations() api.SocketOptions {
 	return api.SocketOptions{
 		DataDir: g.cfg.DataDir, Store: g.store, Admission: g.admission, Pacer: g.pacer, Logger: g.logger.Named("api"), Version: g.options.version,
-		Documents: g.cfg.Documents, DrainCheck: g.drainCheck, Hypervisors: g.pool,
+		Documents: g.cfg.Documents, Deletions: g.cfg.Deletions, DrainCheck: g.drainCheck, Hypervisors: g.pool,
 		Planner: vm.NewPlanner(g.store.State(), g.pool, g.store.GatewayID()),
 		Broker:  &broker.Reader{JetStream: g.jetStream, Names: broker.Names{Prefix: g.cfg.NATS.Prefix}},
 	}

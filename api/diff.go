@@ -122,12 +122,12 @@ func (o *operations) diff(w http.ResponseWriter, r *http.Request) error {
 
 // Diff returns what would change if the documents were declared, and changes nothing.
 func (o *Operations) Diff(ctx context.Context, request DiffRequest) (Diff, error) {
-	d := &differ{Operations: o, request: &request, declared: map[string]resources.Origin{}}
+	d := &differ{Operations: o, request: &request, declared: map[string]resources.Origin{}, counts: map[string]*rootCounts{}}
 	if err := d.prepare(ctx); err != nil {
 		return Diff{}, err
 	}
 
-	answer := Diff{Objects: make([]ObjectDiff, 0, len(d.documents)), Notes: d.notes}
+	answer := Diff{Objects: make([]ObjectDiff, 0, len(d.documents))}
 
 	for _, document := range inOrder(d.documents) {
 		object, err := d.object(ctx, document)
@@ -140,6 +140,8 @@ func (o *Operations) Diff(ctx context.Context, request DiffRequest) (Diff, error
 
 	gone, err := d.gone(ctx)
 	answer.Objects = append(answer.Objects, gone...)
+	d.noteMassDeletions()
+	answer.Notes = d.notes
 
 	return answer, err
 }
@@ -157,7 +159,9 @@ type differ struct {
 	declared map[string]resources.Origin
 	// under is what of the roots the request stands for.
 	under []string
-	notes []string
+	// counts are by documents directory.
+	counts map[string]*rootCounts
+	notes  []string
 }
 
 // prepare decodes the documents and finds out as whose they count.
@@ -314,6 +318,7 @@ func (d *differ) object(ctx context.Context, document config.Document) (ObjectDi
 		return diff, nil
 	case done.Outcome == resources.OutcomeCreated:
 		diff.Action = DiffCreate
+		d.count(d.byFile[document.File]).total++
 
 		return diff, nil
 	case len(diff.Fields) > 0:

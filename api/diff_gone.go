@@ -30,6 +30,10 @@ func (d *differ) gone(ctx context.Context) ([]ObjectDiff, error) {
 
 		for _, object := range list.Items {
 			origin := resources.OriginOf(object.Metadata())
+			if origin.Source == resources.OriginFile && !resources.IsLeaving(object.Metadata()) {
+				d.count(origin).total++
+			}
+
 			name := kind.Name + "/" + object.Metadata().ID()
 
 			if origin.Source != resources.OriginFile || !d.covers(origin.Name) || object.Metadata().Phase() != resource.PhaseRunning ||
@@ -47,6 +51,7 @@ func (d *differ) gone(ctx context.Context) ([]ObjectDiff, error) {
 			}
 
 			gone = append(gone, diff)
+			d.count(origin).gone++
 		}
 	}
 
@@ -59,6 +64,28 @@ func (d *differ) gone(ctx context.Context) ([]ObjectDiff, error) {
 	})
 
 	return gone, nil
+}
+
+// rootCounts are how many objects the files of a documents directory would have declared, and how many of these they would not any more.
+type rootCounts struct{ total, gone int }
+
+// count returns the counts of the directory of an origin.
+func (d *differ) count(origin resources.Origin) *rootCounts {
+	if d.counts[origin.Root] == nil {
+		d.counts[origin.Root] = &rootCounts{}
+	}
+
+	return d.counts[origin.Root]
+}
+
+// noteMassDeletions says of which directories nothing would be deleted before somebody confirms it.
+func (d *differ) noteMassDeletions() {
+	for _, root := range resources.SortedKeys(d.counts) {
+		if c := d.counts[root]; root != "" && d.Deletions.IsMass(c.gone, c.total) {
+			d.notes = append(d.notes, fmt.Sprintf("%s: %s: %d of %d objects would be deleted: none is before `gateway confirm %s`",
+				root, resources.ReasonMassDeletion, c.gone, c.total, root))
+		}
+	}
 }
 
 // deletion is what the end of an object would do.

@@ -17,6 +17,7 @@ import (
 	"go.uber.org/zap"
 	"google.golang.org/grpc"
 
+	"gateway/config"
 	"gateway/sources/intake"
 	"gateway/store"
 )
@@ -30,6 +31,8 @@ type SocketOptions struct {
 	Pacer     intake.Pacer
 	// Documents are the configured directories, for messages.
 	Documents []string
+	// Deletions say when a diff is told to be a mass deletion.
+	Deletions config.Deletions
 	Version   string
 	Logger    *zap.Logger
 	// DrainCheck says what a drain of a host would do with its VMs; nil: nothing can be said.

@@ -26,6 +26,12 @@ type Deletions struct {
 	Free int `json:"free" default:"10"`
 }
 
+// IsMass reports whether the removal of n of a root's objects, of which there are total, waits for a confirmation: it would leave none,
+// or is more than what is free and more than the largest share.
+func (d Deletions) IsMass(n, total int) bool {
+	return n > 0 && (n == total || n > d.Free && float64(n) > d.Max.Of(total))
+}
+
 // Policy bounds what documents and senders may name. No document widens it.
 type Policy struct {
 	HostURIs    []string `json:"hostURIs"`

@@ -140,14 +140,9 @@ func (s *survey) cause(o orphan) string {
 	return o.origin.String()
 }
 
-// isMass reports whether the removal of n of the root's objects waits for a confirmation: it would leave
-// none, or is more than what is free and more than the largest share.
+// isMass reports whether the removal of n of the root's objects waits for a confirmation.
 func (s *survey) isMass(n int, d config.Deletions) bool {
-	if n == 0 {
-		return false
-	}
-
-	return s.root.Emptied || n == len(s.objects) || n > d.Free && float64(n) > d.Max.Of(len(s.objects))
+	return n > 0 && s.root.Emptied || d.IsMass(n, len(s.objects))
 }
 
 // digestOf identifies a set of objects.
