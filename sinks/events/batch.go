@@ -72,12 +72,11 @@ func (s *Sink) send(e *store.Entry, previous string) (jetstream.PubAckFuture, er
 			break
 		}
 
-		var options []jetstream.PublishOpt
 		if previous != "" {
-			options = append(options, jetstream.WithExpectLastMsgID(previous))
+			msg.Header.Set(jetstream.ExpectedLastMsgIDHeader, previous)
 		}
 
-		future, failed := s.Stream.PublishMsgAsync(msg, options...)
+		future, failed := s.Stream.PublishMsgAsync(msg)
 		if err = failed; !errors.Is(err, nats.ErrMaxPayload) {
 			return future, err
 		}

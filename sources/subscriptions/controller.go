@@ -19,9 +19,17 @@ import (
 	"gateway/store"
 )
 
-// Connection is what subscriptions listen on.
+// Link is the part of a connection that subscriptions need beside JetStream: a *nats.Conn.
+type Link interface {
+	IsConnected() bool
+	RequestWithContext(ctx context.Context, subject string, data []byte) (*nats.Msg, error)
+	SubscribeSync(subject string) (*nats.Subscription, error)
+	QueueSubscribeSync(subject, queue string) (*nats.Subscription, error)
+}
+
+// Connection is what subscriptions listen on. Of JetStream consumers are made, found and removed.
 type Connection struct {
-	NATS      *nats.Conn
+	NATS      Link
 	JetStream jetstream.JetStream
 	// Open reports whether anybody can publish: the embedded server without credentials.
 	Open bool
@@ -59,7 +67,7 @@ func New(o Options) *Controller {
 	kind := resources.KindOf(resources.NewMessageEvent("").Metadata())
 
 	return &Controller{
-		Options: o, workers: map[string]*worker{}, timing: defaultTiming(),
+		Options: o, timing: defaultTiming(),
 		pending: intake.NewPending(o.State, kind, resources.SourceSubscription, o.Metrics, o.Logger),
 	}
 }
@@ -88,6 +96,9 @@ func (c *Controller) Run(ctx context.Context, r controller.Runtime, _ *zap.Logge
 	ctx, cancel := context.WithCancel(ctx)
 	defer c.running.Wait()
 	defer cancel()
+
+	// The runtime calls again after an error: those of the life before ended with it.
+	c.workers, c.listed = map[string]*worker{}, false
 
 	c.running.Go(func() { _ = c.pending.Run(ctx) }) // it only ends with ctx, without an error
 

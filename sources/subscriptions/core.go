@@ -60,7 +60,7 @@ func (w *worker) listenCore(ctx context.Context, connection *Connection) error {
 	}
 }
 
-func (w *worker) subscribe(connection *nats.Conn) (*nats.Subscription, error) {
+func (w *worker) subscribe(connection Link) (*nats.Subscription, error) {
 	var (
 		sub *nats.Subscription
 		err error

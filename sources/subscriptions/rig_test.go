@@ -2,13 +2,16 @@ package subscriptions
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/cosi-project/runtime/pkg/controller/runtime"
 	"github.com/cosi-project/runtime/pkg/resource"
+	"github.com/cosi-project/runtime/pkg/state"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/prometheus/client_golang/prometheus"
@@ -50,6 +53,23 @@ type rig struct {
 
 	stop       func()
 	controller *Controller
+	// refuse is how many writes of statuses are refused from now on.
+	refuse atomic.Int64
+}
+
+// refusing is a state that refuses writes of statuses.
+type refusing struct {
+	state.State
+
+	left *atomic.Int64
+}
+
+func (r *refusing) Update(ctx context.Context, res resource.Resource, options ...state.UpdateOption) error {
+	if res.Metadata().Type() == resources.SubscriptionStatusType && r.left.Add(-1) >= 0 {
+		return errors.New("the store takes no writes")
+	}
+
+	return r.State.Update(ctx, res, options...)
 }
 
 // quick are pauses that tests can wait for. Delays grow as they do in life, a hundred times as fast.
@@ -98,7 +118,7 @@ func (r *rig) startServer() {
 func (r *rig) start() {
 	r.t.Helper()
 
-	rt, err := runtime.NewRuntime(r.store.State(), zap.NewNop())
+	rt, err := runtime.NewRuntime(state.WrapCore(&refusing{r.store.State(), &r.refuse}), zap.NewNop())
 	require.NoError(r.t, err)
 
 	connection := &Connection{NATS: r.conn, JetStream: r.js, Open: r.open}

@@ -245,7 +245,7 @@ const maxReason = 256
 
 // terminate ends a message and waits for the server's answer, which the client library's own Term does not: lost, the message
 // would be a dead letter once more.
-func terminate(ctx context.Context, connection *nats.Conn, msg jetstream.Msg, cause error) error {
+func terminate(ctx context.Context, connection Link, msg jetstream.Msg, cause error) error {
 	_, err := connection.RequestWithContext(ctx, msg.Reply(), []byte("+TERM "+shorten(cause.Error(), maxReason)))
 
 	return err

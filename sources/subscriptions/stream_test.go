@@ -318,6 +318,25 @@ func TestAStoreThatFailsPausesTheSourceAndLosesNothing(t *testing.T) {
 	require.Less(t, r.logs.Len(), 10, "lines are bounded: %v", r.logs.All())
 }
 
+func TestTheSourceListensAgainAfterAStatusCouldNotBeWritten(t *testing.T) {
+	r := newRig(t)
+	r.stream("OPS", "ops.>")
+	r.start()
+	r.declare("commands", "u1", all)
+	r.publish("ops.a", "1")
+	r.waitEvents(1)
+	require.Eventually(t, func() bool { return r.status("commands").Counts.Received == 1 }, soon, tick)
+
+	r.refuse.Store(1)
+	r.publish("ops.a", "2") // is counted, and the count can't be written
+	require.Eventually(t, func() bool { return r.refuse.Load() < 0 }, soon, tick)
+
+	r.publish("ops.a", "3")
+	r.waitEvents(3)
+	r.waitSettled("OPS", "commands")
+	r.waitReason("commands", resources.ReasonReady)
+}
+
 func TestManyMessagesAreTakenInAndAcknowledged(t *testing.T) {
 	r := newRig(t)
 	r.stream("OPS", "ops.>")

@@ -31,7 +31,7 @@ func (c *check) leftovers() {
 		}
 	}
 
-	for _, kind := range []string{"WebhookEvent", "Action", "Tombstone", "DeletionGuard", "Hold"} {
+	for _, kind := range []string{"WebhookEvent", "MessageEvent", "Action", "Tombstone", "DeletionGuard", "Hold"} {
 		for id, r := range list[resource.Resource](c.world, kind) {
 			c.wrong("%s %s is left: %v %+v", kind, id, r.Metadata().Finalizers(), r.Spec())
 		}
@@ -71,16 +71,16 @@ func (c *check) published() {
 
 	newest := map[string]message{}
 
-	for _, subject := range c.edge.subjects() {
-		name, ok := strings.CutPrefix(subject, "gateway.vm.")
-		if !ok {
+	for subject, messages := range c.edge.bySubject(names.StatusStream()) {
+		name, vm := strings.CutPrefix(subject, names.Prefix+".vm.")
+		if !vm {
 			continue
 		}
 
 		name = strings.TrimSuffix(name, ".status")
 		last, gone := map[string]uint64{}, map[string]bool{}
 
-		for _, msg := range c.edge.messages(subject) {
+		for _, msg := range messages {
 			uid, text, _ := strings.Cut(msg.Header["Nats-Msg-Id"][0], "/")
 			number, err := strconv.ParseUint(text, 10, 64)
 

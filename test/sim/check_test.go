@@ -45,6 +45,7 @@ type check struct {
 	statuses   map[string]*resources.VMStatus
 	overrides  map[string]*resources.Override
 	problems   []string
+	journal    []store.Entry // once it was read
 }
 
 func (c *check) wrong(format string, args ...any) {
@@ -73,6 +74,8 @@ func (w *world) problems() []string {
 	c.leftovers()
 	c.published()
 	c.acknowledged()
+	c.takenIn()
+	c.told()
 
 	return c.problems
 }
@@ -80,6 +83,7 @@ func (w *world) problems() []string {
 // declared compares the documents with the state.
 func (c *check) declared() {
 	wanted := c.model.wanted()
+	maps.Copy(wanted, c.byMessages())
 
 	for _, name := range slices.Sorted(maps.Keys(wanted)) {
 		got := c.configs[name]

@@ -13,6 +13,7 @@ const (
 	vmCount   = 8 // in files
 	ciCount   = 3 // by the webhook
 	apiCount  = 2 // by the API
+	msgCount  = 2 // by messages on NATS
 	fileCount = 4
 	smallHost = 3 // CPUs of the last host
 )
@@ -52,6 +53,17 @@ func hostURI(i int) string  { return fmt.Sprintf("sim://h%d?boot=2s", i) }
 func vmName(i int) string   { return fmt.Sprintf("vm-%d", i) }
 func ciName(i int) string   { return fmt.Sprintf("ci-%d", i) }
 func apiName(i int) string  { return fmt.Sprintf("api-%d", i) }
+func msgName(i int) string  { return fmt.Sprintf("msg-%d", i) }
+
+// Names of the subscriptions: one declares VMs, and a trigger looks at the other.
+const (
+	declaring  = "declaring"
+	signalling = "signalling"
+	opsPrefix  = "ops."
+)
+
+// alert is what triggers publish.
+var alert = object{"subject": "out.${event.name}", "data": object{"event": "${event.id}"}}
 
 // infrastructure is what does not change but for its hosts' drain.
 func infrastructure(drained int, spare bool, image int) []object {
@@ -69,7 +81,17 @@ func infrastructure(drained int, spare bool, image int) []object {
 		document("Schedule", "tick", nil, object{"cron": "@every 45s", "target": object{"kind": "VM", "selector": object{}}}),
 		document("Trigger", "on-look", nil, object{
 			"on": object{"source": "webhook", "name": "look"},
-			"do": []object{{"sync": object{"kind": "VM", "selector": object{"tier": "db"}}}},
+			"do": []object{{"sync": object{"kind": "VM", "selector": object{"tier": "db"}}}, {"publish": alert}},
+		}),
+		document("Subscription", declaring, nil, object{
+			"subject": opsPrefix + "vm.>", "stream": opsStream, "deliver": "all", "content": "json", "maxDeliver": 3, "ackWait": "10s",
+			"apply": object{"path": "", "kinds": []string{"VM"}, "names": "msg-*", "delete": true},
+		}),
+		document("Subscription", signalling, nil, object{
+			"subject": opsPrefix + "signal", "stream": opsStream, "deliver": "all", "target": object{"kind": "VM", "selector": object{"tier": "app"}},
+		}),
+		document("Trigger", "on-signal", nil, object{
+			"on": object{"source": "subscription", "name": signalling}, "do": []object{{"publish": alert}},
 		}),
 	}
 

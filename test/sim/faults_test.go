@@ -112,9 +112,9 @@ func (w *world) stick() {
 }
 
 func (w *world) broker() {
-	away, chaos := w.rand.IntN(3) == 0, float64(w.rand.IntN(3))*0.2
-	w.trace.add("broker away %v, chaos %.1f", away, chaos)
-	w.edge.set(away, chaos)
+	away, chaos, full := w.rand.IntN(3) == 0, float64(w.rand.IntN(3))*0.2, w.rand.IntN(4) == 0
+	w.trace.add("broker away %v, chaos %.1f, full %v", away, chaos, full)
+	w.edge.set(away, chaos, full)
 }
 
 func (w *world) slowDisk() {
@@ -134,7 +134,7 @@ func (w *world) killNow() { w.kill() }
 
 // armKill lets the process be killed at a point that it passes some time.
 func (w *world) armKill() {
-	at := []point{beforeStep, afterStep, beforeCommit, beforePublish}[w.rand.IntN(4)]
+	at := []point{beforeStep, afterStep, beforeCommit, beforePublish, beforeAck}[w.rand.IntN(5)]
 	n := 1 + w.rand.IntN(12)
 	w.trace.add("arm a kill %s, the %d.", at, n)
 	w.process.gate.arm(at, n)

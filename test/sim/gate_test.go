@@ -13,12 +13,14 @@ import (
 // point is a kind of moment at which the process can be killed.
 type point string
 
-// The points: around a call that changes a hypervisor, before a transaction of the store, and before a message.
+// The points: around a call that changes a hypervisor, before a transaction of the store, before a message, and before
+// a message is acknowledged.
 const (
 	beforeStep    point = "before a step"
 	afterStep     point = "after a step"
 	beforeCommit  point = "before a commit"
 	beforePublish point = "before a publish"
+	beforeAck     point = "before an acknowledgement"
 )
 
 // gate is one generation of the process, seen from outside: once it is closed, nothing that the generation does has an

@@ -17,7 +17,9 @@ type model struct {
 	ciEvent map[string]string
 	unsure  map[string]bool
 	// acked are the ids of all events that were acknowledged, with their keys and routes.
-	acked   []ackedEvent
+	acked []ackedEvent
+	// sent are the messages that subscriptions take in, in the order of their stream.
+	sent    []sent
 	version int
 	drained int
 	spare   bool

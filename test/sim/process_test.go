@@ -31,14 +31,19 @@ import (
 	"gateway/hypervisor/sim"
 	"gateway/resources"
 	"gateway/sinks"
+	"gateway/sinks/actions"
+	"gateway/sinks/events"
 	"gateway/sinks/status"
 	"gateway/sources/domainevents"
 	"gateway/sources/files"
 	"gateway/sources/intake"
 	"gateway/sources/schedules"
+	"gateway/sources/subscriptions"
 	"gateway/sources/webhooks"
 	"gateway/store"
 )
+
+var names = broker.Names{Prefix: "gateway"}
 
 // process is one generation of the gateway: what the composition root builds, without sockets.
 type process struct {
@@ -95,17 +100,35 @@ func (p *process) run() {
 	ctx, cancel := context.WithCancel(context.Background())
 	p.cancel = cancel
 
-	sink := status.New(status.Options{
-		State: p.store.State(), Barrier: p.store, Publisher: &publisher{p.world.edge, p.gate}, Names: broker.Names{Prefix: "gateway"},
-		GatewayID: gatewayID, Logger: zap.NewNop(), Metrics: sinks.NewMetrics(p.registry).For("status"),
-	})
+	parts := p.sinks()
+	parts["controllers"], parts["webhooks"] = p.supervise, p.hooks.Run
 
-	for name, run := range map[string]func(context.Context) error{"controllers": p.supervise, "webhooks": p.hooks.Run, "sink": sink.Run} {
+	for name, run := range parts {
 		p.group.Go(func() {
 			if err := run(ctx); err != nil && ctx.Err() == nil {
 				p.world.breakage("%s ended: %v", name, err)
 			}
 		})
+	}
+}
+
+// sinks builds all sinks, on one connection.
+func (p *process) sinks() map[string]func(context.Context) error {
+	connection, metrics, logger := &publisher{p.world.edge, p.gate}, sinks.NewMetrics(p.registry), zap.NewNop()
+
+	return map[string]func(context.Context) error{
+		"status": status.New(status.Options{
+			State: p.store.State(), Barrier: p.store, Publisher: connection, Names: names, GatewayID: gatewayID, Logger: logger,
+			Metrics: metrics.For("status"),
+		}).Run,
+		"events": events.New(events.Options{
+			Journal: p.store.Journal(), Barrier: p.store, Stream: connection, Names: names, GatewayID: gatewayID, Logger: logger,
+			Metrics: metrics.For("events"),
+		}).Run,
+		"actions": actions.New(actions.Options{
+			State: p.store.State(), Barrier: p.store, Journal: p.store.Journal(), Publisher: connection, Names: names, Logger: logger,
+			Metrics: metrics.For("actions"),
+		}).Run,
 	}
 }
 
@@ -136,7 +159,7 @@ func (p *process) supervise(ctx context.Context) error {
 	}
 }
 
-// register builds all sources and controllers, as the composition root does, without subscriptions.
+// register builds all sources and controllers, as the composition root does.
 func (p *process) register(rt *runtime.Runtime) error {
 	journal := p.store.Journal()
 
@@ -149,6 +172,10 @@ func (p *process) register(rt *runtime.Runtime) error {
 		fileSource,
 		schedules.New(schedules.Options{Metrics: p.intake, Journal: journal}),
 		webhooks.NewController(p.hooks),
+		subscriptions.New(subscriptions.Options{
+			Connection: p.connection, Names: names, State: p.store.State(), Barrier: p.store, Journal: journal, Pacer: p.pacer,
+			Metrics: p.intake, Logger: zap.NewNop(),
+		}),
 		domainevents.New(domainevents.Options{Pool: p.pool, GatewayID: gatewayID, Metrics: p.intake, Journal: journal, Pacer: p.pacer}),
 		resync.New(resync.Options{Interval: p.config.Resync.Std()}),
 	} {
@@ -195,6 +222,13 @@ func (p *process) register(rt *runtime.Runtime) error {
 	}
 
 	return nil
+}
+
+// connection is what subscriptions listen on.
+func (p *process) connection() *subscriptions.Connection {
+	js := &consumers{edge: p.world.edge, gate: p.gate}
+
+	return &subscriptions.Connection{NATS: link{js}, JetStream: js}
 }
 
 func (p *process) guarded(c controller.QController) controller.QController {

@@ -24,7 +24,8 @@ type deed struct {
 
 var deeds = []deed{
 	{30, (*world).edit}, {8, (*world).remove}, {8, (*world).move}, {3, (*world).breakFile}, {2, (*world).duplicate}, {1, (*world).wipe},
-	{14, (*world).send}, {5, (*world).sendLook}, {6, (*world).power}, {3, (*world).restartVM}, {3, (*world).hold}, {3, (*world).drain},
+	{14, (*world).send}, {5, (*world).sendLook}, {12, (*world).message}, {5, (*world).signal}, {2, (*world).badMessage},
+	{6, (*world).power}, {3, (*world).restartVM}, {3, (*world).hold}, {3, (*world).drain},
 	{14, (*world).behind}, {8, (*world).faults}, {5, (*world).hostDies}, {5, (*world).dropConnections}, {3, (*world).stick},
 	{10, (*world).operate}, {4, (*world).takeName}, {2, (*world).unmount}, {4, (*world).mislay},
 	{5, (*world).broker}, {5, (*world).slowDisk}, {5, (*world).killNow}, {10, (*world).armKill}, {3, (*world).stop},
@@ -36,7 +37,7 @@ var downDeeds []func(*world)
 
 func init() {
 	downDeeds = []func(*world){
-		(*world).edit, (*world).remove, (*world).remove, (*world).move, (*world).behind, (*world).hostDies, (*world).drain, (*world).loseImage,
+		(*world).edit, (*world).remove, (*world).remove, (*world).move, (*world).message, (*world).behind, (*world).hostDies, (*world).drain, (*world).loseImage,
 	}
 }
 
@@ -313,7 +314,7 @@ func (w *world) drain() {
 	w.write("infra.yaml", encode(infrastructure(w.model.drained, w.model.spare, w.model.image)))
 }
 
-// mislay takes documents of hosts and networks away by mistake, and puts them back: as a new object where nobody used it
+// mislay takes documents of hosts, networks and subscriptions away by mistake, and puts them back: as a new object where nobody used it
 // meanwhile, and otherwise as if nothing had been.
 func (w *world) mislay() {
 	kept := infrastructure(w.model.drained, w.model.spare, w.model.image)
@@ -322,7 +323,7 @@ func (w *world) mislay() {
 
 	for range 1 + w.rand.IntN(2) {
 		at := w.rand.IntN(len(kept))
-		if kind := kept[at]["kind"]; kind != "Host" && kind != "Network" {
+		if kind := kept[at]["kind"]; kind != "Host" && kind != "Network" && kind != "Subscription" {
 			continue
 		}
 

@@ -138,7 +138,7 @@ func (w *world) simulate() []string {
 	w.strangers()
 	w.write("infra.yaml", encode(infrastructure(-1, false, 0)))
 	w.start()
-	w.pass(time.Duration(w.rand.IntN(10)) * time.Second)
+	w.untilDeclared()
 
 	for range 3 + w.rand.IntN(3) {
 		w.edit()
@@ -188,7 +188,7 @@ func (w *world) calm() {
 	w.giveNames()
 	w.endDuplicates()
 	w.process.gate.arm("", 0)
-	w.edge.set(false, 0)
+	w.edge.set(false, 0, false)
 	w.setDepot(0)
 	w.setDisk(20*time.Millisecond, 0)
 
@@ -302,6 +302,10 @@ func (w *world) clear() []string {
 
 	for _, file := range slices.Sorted(maps.Keys(w.model.files)) {
 		w.save(file, nil, false)
+	}
+
+	for i := range msgCount {
+		w.publishGone(msgName(i))
 	}
 
 	for _, name := range slices.Sorted(maps.Keys(w.model.ci)) {

@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"strconv"
 	"sync"
 	"testing"
 	"time"
@@ -109,21 +110,24 @@ func (w *world) called(name, subject string, err error) {
 	w.look()
 }
 
+// vmNames are the names of all VMs by the UUIDs of their domains.
+var vmNames = sync.OnceValue(func() map[string]string {
+	all := map[string]string{}
+
+	for prefix, count := range map[string]int{"vm-": vmCount, "ci-": ciCount, "api-": apiCount, "msg-": msgCount} {
+		for i := range count {
+			name := prefix + strconv.Itoa(i)
+			all[hypervisor.DomainUUID(gatewayID, name)] = name
+		}
+	}
+
+	return all
+})
+
 // short is the name of a VM whose domain has a UUID.
 func (w *world) short(subject string) string {
-	for i := range vmCount + ciCount + apiCount {
-		name := vmName(i)
-
-		switch {
-		case i >= vmCount+ciCount:
-			name = apiName(i - vmCount - ciCount)
-		case i >= vmCount:
-			name = ciName(i - vmCount)
-		}
-
-		if hypervisor.DomainUUID(gatewayID, name) == subject {
-			return name
-		}
+	if name, ours := vmNames()[subject]; ours {
+		return name
 	}
 
 	return subject
