@@ -95,7 +95,7 @@ func (c *Controller) reconcileMessage(ctx context.Context, logger *zap.Logger, r
 
 // applyMessage applies a message when it is its turn.
 func (c *Controller) applyMessage(ctx context.Context, logger *zap.Logger, r controller.QRuntime, id resource.ID, m message) error {
-	if err := c.loadTurns(ctx, r); err != nil {
+	if err := c.lineUp(ctx, r, id); err != nil {
 		return err
 	}
 

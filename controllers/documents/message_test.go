@@ -1,11 +1,13 @@
 package documents_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/cosi-project/runtime/pkg/resource"
+	"github.com/cosi-project/runtime/pkg/state"
 	"github.com/stretchr/testify/require"
 
 	"gateway/internal/rig"
@@ -164,6 +166,34 @@ func TestAMessageThatWaitsIsNotOvertaken(t *testing.T) {
 			})
 		})
 	}
+}
+
+// Workers look at the messages of a burst in any order.
+func TestAMessageIsNotOvertakenByOneThatComesRightAfterIt(t *testing.T) {
+	run(t, func(w *world) {
+		now := time.Now()
+
+		for i := range 20 {
+			for version := range 3 {
+				e := resources.NewMessageEvent(fmt.Sprintf("e%d-%d", i, 9-version))
+				spec := e.TypedSpec()
+				spec.Event = resources.EventAttributes{
+					ID: e.Metadata().ID(), Source: resources.SourceSubscription, Name: "commands", Received: now, Sequence: uint64(version + 1),
+				}
+				spec.Data = []byte(document(fmt.Sprintf("web-%d", i), fmt.Sprintf("cpus: %d", version+1)))
+				spec.Apply = &resources.ApplyRule{Kinds: []string{"VM"}}
+
+				e.Metadata().Finalizers().Add(resources.FinalizerDocuments)
+				require.NoError(t, w.st.Create(t.Context(), e, state.WithCreateOwner(resources.SourceSubscriptions)))
+			}
+		}
+
+		rig.Settle(t, 10*time.Second)
+
+		for i := range 20 {
+			require.Equal(t, 3, w.vm(fmt.Sprintf("web-%d", i)).TypedSpec().CPUs)
+		}
+	})
 }
 
 func TestACrashAfterTheResultAppliesNothingAgain(t *testing.T) {

@@ -15,13 +15,33 @@ import (
 
 // turns keeps the order of messages that one sender sends about one object: one that waits, for an object in teardown or
 // after an error, is not overtaken by what was sent after it. It knows every message that this process has looked at and not
-// yet handled, and those that were there before. The zero value is ready to use.
+// yet handled, and those that came before them. The zero value is ready to use.
 type turns struct {
-	mu     sync.Mutex // guards the following
-	loaded bool
-	// waiting has when a message came, by what it is about; about is the index of it.
-	waiting map[string]map[resource.ID]time.Time
+	listing sync.Mutex // is held while messages are listed; before mu
+
+	mu sync.Mutex // guards the following
+	// waiting has the places of messages, by what they are about; about is the index of it.
+	waiting map[string]map[resource.ID]place
 	about   map[resource.ID][]string
+}
+
+// place is where a message stands among those of its sender: by its number in the stream that it comes from, where it has one,
+// as what is delivered again comes late; and by when it came.
+type place struct {
+	sequence uint64
+	at       time.Time
+}
+
+// before reports whether a message was sent before another; ids decide between those that came in one instant.
+func (p place) before(other place, id, otherID resource.ID) bool {
+	switch {
+	case p.sequence > 0 && other.sequence > 0 && p.sequence != other.sequence:
+		return p.sequence < other.sequence
+	case !p.at.Equal(other.at):
+		return p.at.Before(other.at)
+	default:
+		return id < otherID
+	}
 }
 
 // take notes a message that is to be handled.
@@ -30,7 +50,7 @@ func (t *turns) take(id resource.ID, m message, documents []config.Document) {
 	defer t.mu.Unlock()
 
 	if t.about == nil {
-		t.waiting, t.about = map[string]map[resource.ID]time.Time{}, map[resource.ID][]string{}
+		t.waiting, t.about = map[string]map[resource.ID]place{}, map[resource.ID][]string{}
 	}
 
 	if _, known := t.about[id]; known {
@@ -43,15 +63,15 @@ func (t *turns) take(id resource.ID, m message, documents []config.Document) {
 		object := m.origin().String() + "\x00" + objectName(d.Kind.Name, d.Resource.Metadata().ID())
 
 		if t.waiting[object] == nil {
-			t.waiting[object] = map[resource.ID]time.Time{}
+			t.waiting[object] = map[resource.ID]place{}
 		}
 
-		t.waiting[object][id] = m.attributes.Received
+		t.waiting[object][id] = place{m.attributes.Sequence, m.attributes.Received}
 		t.about[id] = append(t.about[id], object)
 	}
 }
 
-// has reports whether it is the message's turn: nothing that came before it is about the same.
+// has reports whether it is the message's turn: nothing that was sent before it is about the same.
 func (t *turns) has(id resource.ID) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -59,8 +79,8 @@ func (t *turns) has(id resource.ID) bool {
 	for _, object := range t.about[id] {
 		mine := t.waiting[object][id]
 
-		for other, at := range t.waiting[object] {
-			if at.Before(mine) || at.Equal(mine) && other < id {
+		for other, theirs := range t.waiting[object] {
+			if other != id && theirs.before(mine, other, id) {
 				return false
 			}
 		}
@@ -85,13 +105,24 @@ func (t *turns) end(id resource.ID) {
 	delete(t.about, id)
 }
 
-// loadTurns finds the messages that were there when the controller started: they are handled in any order at first.
-func (c *Controller) loadTurns(ctx context.Context, r controller.QRuntime) error {
-	c.turns.mu.Lock()
-	loaded := c.turns.loaded
-	c.turns.mu.Unlock()
+// knows reports whether a message has its place.
+func (t *turns) knows(id resource.ID) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
 
-	if loaded {
+	_, known := t.about[id]
+
+	return known
+}
+
+// lineUp gives a message its place, and with it all that are there and have none yet: those that were there when the controller
+// started, and those that came before this one and that another worker is about to look at. A burst is listed once, as a list
+// has all of it.
+func (c *Controller) lineUp(ctx context.Context, r controller.QRuntime, id resource.ID) error {
+	c.turns.listing.Lock()
+	defer c.turns.listing.Unlock()
+
+	if c.turns.knows(id) {
 		return nil
 	}
 
@@ -103,7 +134,7 @@ func (c *Controller) loadTurns(ctx context.Context, r controller.QRuntime) error
 
 		for _, event := range list.Items {
 			m, ok := messageOf(event)
-			if !ok || m.rule == nil || !event.Metadata().Finalizers().Has(resources.FinalizerDocuments) {
+			if !ok || m.rule == nil || !event.Metadata().Finalizers().Has(resources.FinalizerDocuments) || c.turns.knows(event.Metadata().ID()) {
 				continue
 			}
 
@@ -113,11 +144,6 @@ func (c *Controller) loadTurns(ctx context.Context, r controller.QRuntime) error
 			}
 		}
 	}
-
-	c.turns.mu.Lock()
-	defer c.turns.mu.Unlock()
-
-	c.turns.loaded = true
 
 	return nil
 }

@@ -189,6 +189,9 @@ func (w *worker) takeStream(ctx context.Context, connection *Connection, msg jet
 	finish := msg.DoubleAck
 
 	events, refused := w.events(msg.Subject(), msg.Headers(), msg.Data(), delivery)
+	for _, e := range events {
+		e.TypedSpec().Event.Sequence = meta.Sequence.Stream
+	}
 
 	switch {
 	case refused == nil:

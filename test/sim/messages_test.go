@@ -109,28 +109,46 @@ func (s *sent) eventID(sequence int) string {
 	return resources.EventID(resources.SourceSubscription, s.listens(), s.key(sequence))
 }
 
-// byMessages are the VMs that messages declare: of each the one that came in last.
+// byMessages are the VMs that messages declare: of each what came in last. Where a message came in after one that was sent
+// after it, because it was delivered again, each of the two may be in force.
 func (c *check) byMessages() map[string]object {
-	declared, events := map[string]object{}, map[string]*sent{}
+	declared, events, last := map[string]object{}, map[string]int{}, map[string]int{}
 
 	for i := range c.model.sent {
-		s := &c.model.sent[i]
-		events[s.eventID(i+1)] = s
+		events[c.model.sent[i].eventID(i+1)] = i
 	}
 
-	for _, e := range c.entries() {
-		if s := events[e.EventID]; s != nil && s.name != "" && e.Class == store.ClassEvent {
+	entries := c.entries()
+
+	for _, e := range slices.Backward(entries) {
+		at, ours := events[e.EventID]
+		if !ours || e.Class != store.ClassEvent || c.model.sent[at].name == "" {
+			continue
+		}
+
+		s := &c.model.sent[at]
+
+		newest, later := last[s.name]
+
+		if !later || at > newest && s.inForce(c.configs[s.name]) {
 			declared[s.name] = s.declares
 		}
+
+		last[s.name] = max(newest, at)
 	}
 
-	for name, d := range declared {
-		if d == nil {
-			delete(declared, name)
-		}
-	}
+	maps.DeleteFunc(declared, func(_ string, d object) bool { return d == nil })
 
 	return declared
+}
+
+// inForce reports whether a VM is what a message declared.
+func (s *sent) inForce(got *resources.VMConfig) bool {
+	if got == nil || s.declares == nil {
+		return got == nil && s.declares == nil
+	}
+
+	return got.TypedSpec().Description == descriptionOf(s.declares)
 }
 
 // takenIn checks that every message was taken in once, or is a dead letter where it can't be, and is not waited for any more.

@@ -35,7 +35,25 @@ var mutants = []mutant{
 		"a status is published before it is durable", "sinks/status/sink.go",
 		"if err := s.Barrier.Barrier(ctx); err != nil {", "if err := ctx.Err(); err != nil {",
 	},
-	{"a message overtakes another", "controllers/documents/turns.go", "if at.Before(mine) ||", "if false && at.Before(mine) || false &&"},
+	{"a message overtakes another", "controllers/documents/turns.go", "theirs.before(mine, other, id) {", "theirs.before(mine, other, id) && false {"},
+	{"only messages that were looked at are waited for", "controllers/documents/turns.go", "if c.turns.knows(id) {", "if true {"},
+	{"a message is acknowledged before it is durable", "sources/subscriptions/settling.go", "err := barrier.Barrier(limited)", "err := limited.Err()"},
+	{
+		"a subscription is not listened to again", "sources/subscriptions/controller.go",
+		"c.workers, c.listed = map[string]*worker{}, false", "if c.workers == nil {\n\t\tc.workers = map[string]*worker{}\n\t}",
+	},
+	{
+		"events are published before they are durable", "sinks/events/batch.go",
+		"if err := s.Barrier.Barrier(ctx); err != nil {", "if err := ctx.Err(); err != nil {",
+	},
+	{
+		"a batch goes on over a message that was lost", "sinks/events/batch.go",
+		"if err := s.land(ctx, flights); err != nil {", "if err := s.land(ctx, flights); ctx.Err() != nil {",
+	},
+	{
+		"an action that could not be sent is done", "sinks/actions/sink.go",
+		"final = err != nil && tolerated.isFinal(err)", "final, err = false, nil",
+	},
 	{"the last to leave a network does not remove it", "controllers/network/segment.go", "p.remove = s.made", "p.remove = false"},
 	{
 		"a placement is let go of while the domain is there", "controllers/vm/teardown.go",
