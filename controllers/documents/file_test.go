@@ -104,7 +104,7 @@ func TestAnObjectThatIsStillBeingTornDownIsMadeAfterwards(t *testing.T) {
 	})
 }
 
-func TestCaseS22V3AHalfWrittenFileLeavesTheLastGoodVersion(t *testing.T) {
+func TestCaseV3S22AHalfWrittenFileLeavesTheLastGoodVersion(t *testing.T) {
 	for name, content := range map[string]string{
 		"cut off where it is still YAML": "apiVersion: gateway/v1alpha1\nkind: VM\nmetadata:\n  name: web\nspec:\n  disks:\n    - name: root\n    - ",
 		"cut off within a word":          "apiVersion: gateway/v1alpha1\nkind: VM\nmeta",
