@@ -91,12 +91,14 @@ type history struct {
 	uuids                 map[string]map[string]bool
 	starts, stops, gone   map[string]int
 	networks, networkGone int
+	// volumes are those that are there.
+	volumes map[string]bool
 }
 
 func (h *simHost) history(t *testing.T) history {
 	t.Helper()
 
-	s := history{uuids: map[string]map[string]bool{}, starts: map[string]int{}, stops: map[string]int{}, gone: map[string]int{}}
+	s := history{uuids: map[string]map[string]bool{}, starts: map[string]int{}, stops: map[string]int{}, gone: map[string]int{}, volumes: map[string]bool{}}
 
 	text, err := os.ReadFile(h.file)
 	if errors.Is(err, os.ErrNotExist) {
@@ -117,6 +119,8 @@ func (h *simHost) history(t *testing.T) history {
 			Gone        string
 			Network     *struct{}
 			NetworkGone string
+			Volume      *struct{ Name string }
+			VolumeGone  string
 		}
 
 		if json.Unmarshal([]byte(line), &r) != nil {
@@ -136,6 +140,10 @@ func (h *simHost) history(t *testing.T) history {
 			s.stops[r.Power.UUID]++
 		case r.Gone != "":
 			s.gone[r.Gone]++
+		case r.Volume != nil:
+			s.volumes[r.Volume.Name] = true
+		case r.VolumeGone != "":
+			delete(s.volumes, r.VolumeGone)
 		case r.Network != nil:
 			s.networks++
 		case r.NetworkGone != "":
@@ -164,6 +172,7 @@ func (h *simHost) once(t *testing.T, names []string) {
 	s := h.history(t)
 	require.Len(t, s.uuids, len(names))
 	require.Len(t, s.starts, len(names))
+	require.Len(t, s.volumes, len(names))
 
 	for _, name := range names {
 		require.Len(t, s.uuids[name], 1, "UUIDs of %s", name)
@@ -181,6 +190,8 @@ func (h *simHost) empty(t *testing.T) {
 
 		return nil
 	})
+
+	require.Empty(t, h.history(t).volumes)
 
 	for uuid, n := range h.history(t).starts {
 		require.Equal(t, 1, n, "domain %s was started again while it was torn down", uuid)

@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -85,11 +86,15 @@ func TestAHostReboots(t *testing.T) {
 
 	g.write("vms.yaml", documents(
 		document("VM", "vm-on", "{"+parts+"}"), document("VM", "vm-off", "{power: stopped, "+parts+"}"),
+		// libvirt starts this one, since somebody told it to.
+		document("VM", "vm-auto", "{power: stopped, memory: 64MiB, shutdown: {grace: 1s}}"),
 		// What ended with its host did not end by itself.
 		document("VM", "vm-stays", "{onCrash: stay-off, onGuestShutdown: stay-off, "+parts+"}"),
 	))
 	g.running("vm-on", "vm-stays")
 	g.reason(t, "vm-off", "Converged")
+	g.reason(t, "vm-auto", "Converged")
+	h.virsh("autostart", "vm-auto")
 
 	disk := volumeFile(t, h, "vm-on.root.qcow2")
 	before, inode := h.identity("vm-on"), inodeOf(t, disk)
@@ -112,6 +117,14 @@ func TestAHostReboots(t *testing.T) {
 	require.NotEqual(t, before.pid, after.pid)
 	require.Equal(t, inode, inodeOf(t, disk), "the disk is the same file")
 	require.NotEqual(t, "running", h.virsh("domstate", "vm-off"))
+	eventually(t, "what libvirt started is off again", func() error {
+		if state, why := h.virsh("domstate", "vm-auto"), g.cli("why", "VM", "vm-auto"); state != "shut off" || !strings.Contains(why, "force off") {
+			return fmt.Errorf("%s: %s", state, why)
+		}
+
+		return nil
+	})
+	require.Regexp(t, `Autostart: +enable`, h.virsh("dominfo", "vm-auto"), "the mark is left as it is")
 	require.Equal(t, "lan", h.virsh("net-list", "--name"), "the network is active")
 	require.Len(t, h.entries("lan"), 3)
 
