@@ -61,7 +61,7 @@ func (g *Gateway) runBroker(ctx context.Context) error {
 
 	g.shared.connection.Store(&natsConnection{connection: connection, js: js, open: embedded != nil && embedded.Open()})
 
-	claim, err := g.claim(ctx, js)
+	claim, err := g.claim(ctx, connection, js)
 	if err != nil || claim == nil {
 		return err
 	}
@@ -86,7 +86,7 @@ func (g *Gateway) announce() {
 
 // claim takes the prefix and makes the streams. While an external server is away it tries again; it returns nil when ctx
 // ends first.
-func (g *Gateway) claim(ctx context.Context, js jetstream.JetStream) (*broker.Claim, error) {
+func (g *Gateway) claim(ctx context.Context, connection *nats.Conn, js jetstream.JetStream) (*broker.Claim, error) {
 	names := broker.Names{Prefix: g.cfg.NATS.Prefix}
 
 	for logged := false; ; {
@@ -99,6 +99,7 @@ func (g *Gateway) claim(ctx context.Context, js jetstream.JetStream) (*broker.Cl
 			return nil, nil
 		}
 
+		err = broker.Explain(connection, err)
 		g.broker.set(err)
 
 		if !logged {
@@ -146,15 +147,14 @@ func (g *Gateway) checkBroker(ctx context.Context, embedded *broker.Embedded, co
 
 		limited, cancel := context.WithTimeout(ctx, brokerCheck)
 		_, err := js.AccountInfo(limited)
-		err = cmp.Or(revived, err)
 
 		cancel()
 
 		if !connection.IsConnected() {
-			err = errors.New("not connected")
+			err = cmp.Or(err, errors.New("not connected"))
 		}
 
-		g.broker.set(err)
+		g.broker.set(cmp.Or(revived, broker.Explain(connection, err)))
 
 		select {
 		case <-ctx.Done():

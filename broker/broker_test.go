@@ -223,3 +223,14 @@ func TestOnlyAConnectionThatIsLostIsSaidToBe(t *testing.T) {
 	embedded.Stop()
 	require.Eventually(t, func() bool { return logs.FilterMessage("disconnected").Len() == 1 }, 10*time.Second, 10*time.Millisecond)
 }
+
+func TestAServerThatIsAwayIsNamedWithoutItsPassword(t *testing.T) {
+	connection, err := broker.Connect(config.NATS{URL: "nats://user:secret@127.0.0.1:1"}, nil, zap.NewNop())
+	require.NoError(t, err)
+	t.Cleanup(connection.Close)
+
+	_, err = connection.Request("x", nil, time.Second)
+	require.ErrorIs(t, err, nats.ErrReconnectBufExceeded)
+	require.EqualError(t, broker.Explain(connection, err), "no NATS server answers at nats://127.0.0.1:1")
+	require.NoError(t, broker.Explain(connection, nil))
+}

@@ -2,6 +2,7 @@ package broker
 
 import (
 	"fmt"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -52,6 +53,15 @@ func Connect(cfg config.NATS, embedded *Embedded, logger *zap.Logger) (*nats.Con
 	}
 
 	return connection, nil
+}
+
+// Explain is what to tell of an error of a call: the client names the buffer that it must not use while no server is there.
+func Explain(connection *nats.Conn, err error) error {
+	if err == nil || connection.IsConnected() {
+		return err
+	}
+
+	return fmt.Errorf("no NATS server answers at %s", strings.Join(connection.Servers(), ", ")) // without passwords
 }
 
 // logEvery bounds the lines about asynchronous errors: a subscription that overflows has thousands of them in a second.

@@ -103,14 +103,15 @@ cat <<TEXT
 
 Try, in another terminal:
 
-  export GATEWAY_SERVER=unix://$work/data/gateway.sock PATH=\$PATH:$here/bin
+  export GATEWAY_SERVER=unix://$work/data/gateway.sock PATH=\$PATH:$here/bin:$here/.cache/bin
   gateway get vm -o wide
   gateway describe vm hello
   gateway stop hello; gateway get vm --watch
   gateway events --follow
   virsh -c $uri list --all
   \$EDITOR $work/documents.d/vms.yaml        # a saved change is in force within a second
-  nats -s nats://$nats sub 'gateway.vm.*.status'
+  nats -s nats://$nats sub 'gateway.vm.*.status'      # which \`make tools\` builds
+  rm $work/documents.d/vms.yaml             # takes the VMs away, then their network; the next \`make run\` has them again
 
 Log: $log    Metrics: http://$listen/metrics    Ctrl-C ends the gateway and leaves the VMs as they are.
 TEXT
