@@ -13,6 +13,12 @@ import (
 // reasonDrift is the reason in the journal of what was mended: nothing was declared anew.
 const reasonDrift = "Drift"
 
+// Reasons in the journal of what answers the end of a guest: it is the guest's own, and nobody's drift.
+const (
+	reasonGuestCrashed  = "GuestCrashed"
+	reasonGuestShutdown = "GuestShutdown"
+)
+
 // drifted reports whether what is done now mends what others did: at the end of the last pass the VM was as declared, and
 // nothing was declared since.
 func (p *pass) drifted() bool {

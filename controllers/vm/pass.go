@@ -50,6 +50,8 @@ type pass struct {
 	live *hypervisor.DefineResult
 	// mends reports that the pass goes on with a mending that an earlier one began.
 	mends bool
+	// answers is the reason of what answers the end of a guest; empty: nothing does.
+	answers string
 	// networkReady reports whether the VM's networks are on its host.
 	networkReady bool
 	// blocked is why the definition can't be made now; nil: it can.
@@ -212,8 +214,8 @@ func (p *pass) act(ctx context.Context, what string, do func() (changed bool, er
 		return nil
 	}
 
-	reason := ""
-	if p.mends || p.drifted() {
+	reason := p.answers
+	if reason == "" && (p.mends || p.drifted()) {
 		reason = reasonDrift
 	}
 

@@ -73,6 +73,8 @@ func (p *pass) resume(ctx context.Context) (bool, error) {
 		return false, nil
 	}
 
+	p.answers = reasonGuestCrashed
+
 	off, err := p.forceOff(ctx)
 	if err != nil || !off {
 		return false, err
@@ -172,6 +174,14 @@ func (p *pass) crashed() time.Duration {
 
 // startAgain starts a guest that ended by itself, and counts that.
 func (p *pass) startAgain(ctx context.Context) (bool, error) {
+	switch {
+	case p.answers != "":
+	case stateOf(p.domain) == resources.StateCrashed:
+		p.answers = reasonGuestCrashed
+	default:
+		p.answers = reasonGuestShutdown
+	}
+
 	next, err := p.start(ctx)
 	if err == nil && p.blocked == nil {
 		p.status.Crashes++

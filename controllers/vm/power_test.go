@@ -173,14 +173,15 @@ func TestGuestEndsByItself(t *testing.T) {
 		change func(*resources.VMConfigSpec)
 		end    func(w *world)
 		state  string
-		// crashes is what is counted.
+		// crashes is what is counted, reason what the journal says of the last step.
 		crashes int
+		reason  string
 	}{
-		"a crash is answered by a start":                          {nil, func(w *world) { w.host().Crash(uuid("web")) }, resources.StateRunning, 1},
-		"a crash stays off where the document says so":            {stay, func(w *world) { w.host().Crash(uuid("web")) }, resources.StateCrashed, 0},
-		"a poweroff in the guest is answered by a start":          {nil, func(w *world) { w.host().GuestShutdown(uuid("web")) }, resources.StateRunning, 1},
-		"a poweroff in the guest stays where the document says":   {stay, func(w *world) { w.host().GuestShutdown(uuid("web")) }, resources.StateStopped, 0},
-		"a domain ended behind our back is started, and no crash": {stay, func(w *world) { w.host().Destroy(uuid("web")) }, resources.StateRunning, 0},
+		"a crash is answered by a start":                          {nil, func(w *world) { w.host().Crash(uuid("web")) }, resources.StateRunning, 1, "GuestCrashed"},
+		"a crash stays off where the document says so":            {stay, func(w *world) { w.host().Crash(uuid("web")) }, resources.StateCrashed, 0, ""},
+		"a poweroff in the guest is answered by a start":          {nil, func(w *world) { w.host().GuestShutdown(uuid("web")) }, resources.StateRunning, 1, "GuestShutdown"},
+		"a poweroff in the guest stays where the document says":   {stay, func(w *world) { w.host().GuestShutdown(uuid("web")) }, resources.StateStopped, 0, ""},
+		"a domain ended behind our back is started, and no crash": {stay, func(w *world) { w.host().Destroy(uuid("web")) }, resources.StateRunning, 0, "Drift"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -192,6 +193,7 @@ func TestGuestEndsByItself(t *testing.T) {
 				require.Equal(t, test.state, w.status("web").State)
 				require.Equal(t, test.crashes, w.status("web").Crashes)
 				require.Equal(t, resources.ReasonConverged, w.reason("web", resources.ConditionTrue))
+				require.Equal(t, test.reason, w.lastStep("web").Reason, "which the journal has")
 
 				w.pass(11 * time.Minute)
 				require.Zero(t, w.status("web").Crashes, "forgotten after ten minutes")

@@ -304,14 +304,37 @@ func (w *world) domain(name string) hypervisor.Domain {
 func (w *world) steps(name string) (steps []string) {
 	w.t.Helper()
 
-	entries, err := w.store.Journal().Query(w.t.Context(), store.Query{Classes: []store.Class{store.ClassHypervisor}, Object: "VM/" + name})
-	require.NoError(w.t, err)
-
-	for _, e := range entries {
+	for _, e := range w.stepEntries(name) {
 		steps = append(steps, e.Message)
 	}
 
 	return steps
+}
+
+// lastStep is the journal's entry of the newest of them.
+func (w *world) lastStep(name string) store.Entry {
+	w.t.Helper()
+
+	entries := w.stepEntries(name)
+	require.NotEmpty(w.t, entries)
+
+	last := entries[0]
+	for _, e := range entries {
+		if e.Time.After(last.Time) {
+			last = e
+		}
+	}
+
+	return last
+}
+
+func (w *world) stepEntries(name string) []store.Entry {
+	w.t.Helper()
+
+	entries, err := w.store.Journal().Query(w.t.Context(), store.Query{Classes: []store.Class{store.ClassHypervisor}, Object: "VM/" + name})
+	require.NoError(w.t, err)
+
+	return entries
 }
 
 // refuse is an opener that never gets a connection.
