@@ -16,6 +16,9 @@ import (
 	"gateway/resources"
 )
 
+// lookAgain bounds the sleep until an override ends: timers do not see that the clock was set.
+const lookAgain = time.Minute
+
 // reconcileOverride ends an override when its VM goes, its time is over, or its document changed in the patched fields.
 func (c *Controller) reconcileOverride(ctx context.Context, logger *zap.Logger, r controller.QRuntime, override *resources.Override, vm *resources.VMConfig) error {
 	if !chain.Running(vm) || !chain.Running(override) {
@@ -35,7 +38,7 @@ func (c *Controller) reconcileOverride(ctx context.Context, logger *zap.Logger, 
 			return nil
 		}
 
-		return controller.NewRequeueInterval(spec.Until.Sub(now))
+		return controller.NewRequeueInterval(min(spec.Until.Sub(now), lookAgain))
 	}
 
 	reason := "the document changed in its fields"

@@ -74,7 +74,7 @@ func (c *Controller) look(ctx context.Context, r controller.QRuntime) error {
 
 		for _, item := range list.Items {
 			md := item.Metadata()
-			if !md.Finalizers().Empty() || needed(item) && now.Sub(s.since(md)) < s.keep || !strings.HasPrefix(md.ID(), s.prefix) {
+			if !md.Finalizers().Empty() || needed(item) && isFresh(now.Sub(s.since(md)), s.keep) || !strings.HasPrefix(md.ID(), s.prefix) {
 				continue
 			}
 
@@ -92,6 +92,10 @@ func (c *Controller) look(ctx context.Context, r controller.QRuntime) error {
 
 	return nil
 }
+
+// isFresh reports whether something of an age is kept. What seems to be of the future was made before a restart, when the clock
+// was ahead, and would stay for as long as it was.
+func isFresh(age, keep time.Duration) bool { return age >= 0 && age < keep }
 
 // needed reports whether somebody may still want an event that nobody has to handle: those who read its target, and the sender who
 // waits for what became of its documents. Of what is no event nobody knows.

@@ -109,7 +109,7 @@ func (p *pass) settle(ctx context.Context) (bool, error) {
 	if p.blocked == nil {
 		p.insist()
 
-		if wait := p.c.insistence.wait(p.id, p.now); wait > 0 {
+		if wait := p.c.insistence.wait(p.id, p.tick); wait > 0 {
 			p.after(wait)
 		}
 	}

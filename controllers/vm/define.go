@@ -167,7 +167,7 @@ func (p *pass) define(ctx context.Context) (bool, error) {
 	}
 
 	what, _ = p.behind()
-	p.c.insistence.tried(p.id, what, p.live, p.now)
+	p.c.insistence.tried(p.id, what, p.live, p.tick)
 
 	if p.domain == nil {
 		return false, fmt.Errorf("the domain of VM %q vanished from host %q after it was defined: %w", p.id, p.host(), hypervisor.ErrBusy)

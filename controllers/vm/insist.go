@@ -177,14 +177,14 @@ func (p *pass) behind() (what string, onlyGuest bool) {
 // insist reports whether the running domain is to be brought to its definition now, although that has not changed.
 func (p *pass) insist() bool {
 	what, onlyGuest := p.behind()
-	earliest := p.now
+	earliest := p.tick
 
 	// A guest starts with all of its memory, and gives back what is too much when it has booted.
 	if onlyGuest {
-		earliest = p.status.Started.Add(bootTime)
+		earliest = p.tick.Add(p.status.Started.Add(bootTime).Sub(p.now))
 	}
 
-	return p.c.insistence.due(p.id, what, p.drifted() && !p.acted, earliest, p.now)
+	return p.c.insistence.due(p.id, what, p.drifted() && !p.acted, earliest, p.tick)
 }
 
 // restartMessage says which fields wait for a restart, and what was in the way of doing without.

@@ -33,7 +33,7 @@ func (p *pass) resumeFailed(ctx context.Context) (bool, error) {
 		return false, nil
 	}
 
-	if wait := p.c.resumes.wait(p.id, p.now); wait > 0 {
+	if wait := p.c.resumes.wait(p.id, p.tick); wait > 0 {
 		p.converged(resources.ConditionFalse, resources.ReasonIOError, "the guest was resumed and failed again")
 		p.after(wait)
 
@@ -42,7 +42,7 @@ func (p *pass) resumeFailed(ctx context.Context) (bool, error) {
 
 	next, err := p.domainStep(ctx, "resume after an I/O error", func() error { return p.driver.Resume(ctx, p.uuid()) })
 	if err == nil {
-		p.c.resumes.note(p.id, p.now)
+		p.c.resumes.note(p.id, p.tick)
 	}
 
 	return next, err

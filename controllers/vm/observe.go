@@ -28,7 +28,7 @@ func (p *pass) connect(context.Context) (bool, error) {
 	}
 
 	generation := p.hostStatus.TypedSpec().Generation
-	if wait := p.c.breaker.wait(p.host(), generation, p.now); wait > 0 {
+	if wait := p.c.breaker.wait(p.host(), generation, p.tick); wait > 0 {
 		p.unknown("host " + p.host() + " does not answer")
 		p.after(wait + jitter(wait))
 

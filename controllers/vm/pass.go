@@ -24,6 +24,8 @@ type pass struct {
 	id     resource.ID
 	// now is the time of the pass, in UTC and without a monotonic reading, so that it survives the store unchanged.
 	now time.Time
+	// tick is the same with its monotonic reading, for what only this process remembers.
+	tick time.Time
 	// causes are what was noted to have led here; led is the one of them, or another, that what is done is attributed to.
 	causes []string
 	led    string
@@ -70,9 +72,21 @@ type pass struct {
 type step func(ctx context.Context) (next bool, err error)
 
 func (c *Controller) newPass(r controller.QRuntime, logger *zap.Logger, id resource.ID) *pass {
+	tick := time.Now()
+
 	return &pass{
 		c: c, r: r, logger: logger.WithLazy(zap.String("vm", id)), id: id,
-		now: time.Now().UTC().Round(0), causes: c.causes.Take(id), disks: map[string]string{},
+		now: tick.UTC().Round(0), tick: tick, causes: c.causes.Take(id), disks: map[string]string{},
+	}
+}
+
+// anchor lets what began in the future, before a clock was set back, begin now: a wait is never longer than it was meant to be
+// from here on.
+func (p *pass) anchor() {
+	for _, began := range []*time.Time{&p.status.Started, &p.status.StopRequested} {
+		if began.After(p.now) {
+			*began = p.now
+		}
 	}
 }
 

@@ -74,7 +74,7 @@ func (pl *Planner) PlanVM(ctx context.Context, desired *resources.VMConfig) (hos
 func (pl *Planner) pass(ctx context.Context, desired *resources.VMConfig) (*pass, error) {
 	id := desired.Metadata().ID()
 	p := &pass{
-		c: pl.controller, id: id, now: time.Now().UTC(), config: desired, spec: desired.TypedSpec(), disks: map[string]string{},
+		c: pl.controller, id: id, now: time.Now().UTC(), tick: time.Now(), config: desired, spec: desired.TypedSpec(), disks: map[string]string{},
 	}
 
 	return p, errors.Join(

@@ -22,6 +22,7 @@ const causeResync = "resync"
 func (p *pass) beginStatus() {
 	if p.current != nil {
 		p.status = p.current.TypedSpec().DeepCopy()
+		p.anchor()
 	} else {
 		p.status = *resources.NewVMStatus(p.id).TypedSpec()
 	}

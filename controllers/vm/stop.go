@@ -42,7 +42,7 @@ func (p *pass) stop(ctx context.Context, reason, message string) (off bool, err 
 		return p.forceOff(ctx)
 	}
 
-	if p.c.presses.due(p.id, p.now) {
+	if p.c.presses.due(p.id, p.tick) {
 		err := p.act(ctx, "request shutdown", func() (bool, error) { return always(p.driver.RequestShutdown(ctx, p.uuid())) })
 		if errors.Is(err, hypervisor.ErrUnreachable) || errors.Is(err, hypervisor.ErrForeign) {
 			return false, err

@@ -29,7 +29,7 @@ var deeds = []deed{
 	{14, (*world).behind}, {8, (*world).faults}, {5, (*world).hostDies}, {5, (*world).dropConnections}, {3, (*world).stick},
 	{10, (*world).operate}, {4, (*world).takeName}, {2, (*world).unmount}, {4, (*world).mislay},
 	{5, (*world).broker}, {5, (*world).slowDisk}, {5, (*world).killNow}, {10, (*world).armKill}, {3, (*world).stop},
-	{4, (*world).depotBreaks}, {3, (*world).newImage}, {2, (*world).loseImage},
+	{4, (*world).stepClock}, {4, (*world).depotBreaks}, {3, (*world).newImage}, {2, (*world).loseImage},
 }
 
 // downDeeds are what can happen while no process runs. It is set before anything plays; a list in place would refer to itself.
@@ -38,6 +38,7 @@ var downDeeds []func(*world)
 func init() {
 	downDeeds = []func(*world){
 		(*world).edit, (*world).remove, (*world).remove, (*world).move, (*world).message, (*world).behind, (*world).hostDies, (*world).drain, (*world).loseImage,
+		(*world).stepClock,
 	}
 }
 

@@ -105,6 +105,8 @@ func run(t *testing.T, seed uint64) {
 	}()
 
 	synctest.Test(t, func(t *testing.T) {
+		setClock(0)
+
 		w = newWorld(t, seed, root)
 		problems := w.simulate()
 
@@ -188,6 +190,7 @@ func (w *world) calm() {
 	w.giveNames()
 	w.endDuplicates()
 	w.process.gate.arm("", 0)
+	w.rightClock()
 	w.edge.set(false, 0, false)
 	w.setDepot(0)
 	w.setDisk(20*time.Millisecond, 0)

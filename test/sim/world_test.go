@@ -37,6 +37,8 @@ type world struct {
 	down bool
 	// quiet keeps the world from doing anything meanwhile.
 	quiet bool
+	// thorough has everything checked, also where something is known to be wrong.
+	thorough bool
 	model *model
 
 	mu sync.Mutex // guards the following
@@ -239,14 +241,20 @@ func (w *world) write(name string, data []byte) {
 
 // eventually waits for a condition, a virtual while.
 func (w *world) eventually(limit time.Duration, holds func() []string) []string {
-	deadline := time.Now().Add(limit)
+	began := time.Now()
 
 	for {
 		w.pass(10 * time.Second)
 
 		problems := holds()
-		if len(problems) == 0 || time.Now().After(deadline) {
-			return problems
+		if len(problems) == 0 {
+			return nil
+		}
+
+		if time.Since(began) > limit {
+			w.thorough = true
+
+			return holds()
 		}
 	}
 }
