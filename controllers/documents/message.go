@@ -125,7 +125,7 @@ func (c *Controller) applyMessage(ctx context.Context, logger *zap.Logger, r con
 		spec.Objects, refused = done.objects, done.refused
 	}
 
-	if slices.ContainsFunc(refused, waits) && time.Since(m.attributes.Received) < patience {
+	if slices.ContainsFunc(refused, waits) && c.turns.waited(id) < patience {
 		return controller.NewRequeueInterval(leavingInterval)
 	}
 

@@ -219,13 +219,24 @@ func (p *pass) onHost(host string) (resources.ImageOnHost, *job) {
 		return entry, nil
 	case p.c.jobs.looked(key{p.id(), host}, generation) && entry.Ready:
 		return entry, nil
-	case p.now.Before(entry.NextTry) && !p.asked:
-		p.after(entry.NextTry.Sub(p.now))
+	case pauseOf(&entry, p.now) > 0 && !p.asked:
+		p.after(pauseOf(&entry, p.now))
 
 		return entry, nil
 	}
 
 	return entry, &job{key: key{p.id(), host}, spec: *spec, was: entry}
+}
+
+// pauseOf returns for how long a host is left alone after a failure. A time that is further off than any pause is long was noted
+// before the clock was set back: it is over.
+func pauseOf(e *resources.ImageOnHost, now time.Time) time.Duration {
+	left := e.NextTry.Sub(now)
+	if left > maxRetry+maxRetry/5 {
+		return 0
+	}
+
+	return max(left, 0)
 }
 
 // isAbout reports whether an entry of the status is about what is declared now.
