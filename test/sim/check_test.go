@@ -238,7 +238,12 @@ func (c *check) domain(name string, spec *resources.VMConfigSpec, d *hypervisor.
 		c.wrong("VM %s is %s, not %s", name, d.State, spec.Power)
 	}
 
-	if d.State != c.statuses[name].TypedSpec().State {
+	shown := d.State
+	if off {
+		shown = resources.StateStopped // how its last run ended is over
+	}
+
+	if shown != c.statuses[name].TypedSpec().State {
 		c.wrong("VM %s is %s, and its status says %s", name, d.State, c.statuses[name].TypedSpec().State)
 	}
 
