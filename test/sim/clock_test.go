@@ -19,7 +19,7 @@ const maxAhead = 10 * time.Hour
 
 // clockSeeds is how many seeds TestSeedsWhereTheClockIsSet plays without SIM_CLOCK_SEEDS: without the race detector, four times as
 // many as with it take the same time.
-const clockSeeds = 300
+const clockSeeds = 400
 
 // stepClock sets the wall clock forward or back, as an operator, a time server or a hypervisor that suspended the machine do.
 func (w *world) stepClock() {

@@ -24,7 +24,7 @@ import (
 // How many seeds are run without SIM_SEEDS: with the race detector one takes two to three and a half seconds of CPU, so these are under
 // two minutes on two cores. Most seeds are played without it, by TestSeedsWhereTheClockIsSet.
 const (
-	defaultSeeds = 60
+	defaultSeeds = 80
 	shortSeeds   = 40
 )
 

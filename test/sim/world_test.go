@@ -39,7 +39,7 @@ type world struct {
 	quiet bool
 	// thorough has everything checked, also where something is known to be wrong.
 	thorough bool
-	model *model
+	model    *model
 
 	mu sync.Mutex // guards the following
 	// dice are for what happens on goroutines of the gateway.
