@@ -119,7 +119,9 @@ func (j *journal) Append(e Entry) error {
 	e.Number = j.last + 1
 	ops := []op{entryOp(e.Number, encoded)}
 
+	// An entry without its key would be taken in, and published, once more.
 	if e.counts() {
+		ops[0].joined = true
 		ops = append(ops, keyOp(&e))
 	}
 

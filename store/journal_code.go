@@ -25,6 +25,8 @@ type op struct {
 	value []byte
 	// entry is the number of the journal entry that the op writes; 0 for all others.
 	entry uint64
+	// joined reports that the next op of the queue becomes durable with this one, or neither does.
+	joined bool
 }
 
 // opOverhead is what an op costs in memory beside its key and value.

@@ -157,8 +157,8 @@ func (q *queue) barrier(ctx context.Context) error {
 	}
 }
 
-// take waits for writes and returns the oldest, at most maxOps of them and maxBytes, but at least one. It returns nil when
-// the queue is closed and empty. Only the committer calls it.
+// take waits for writes and returns the oldest, at most maxOps of them and maxBytes, but at least one, and what is joined to the
+// last. It returns nil when the queue is closed and empty. Only the committer calls it.
 func (q *queue) take(maxOps int, maxBytes int64) []op {
 	for {
 		q.mu.Lock()
@@ -176,6 +176,7 @@ func (q *queue) take(maxOps int, maxBytes int64) []op {
 				}
 			}
 
+			batch = q.ops.firstN(whole(q.ops.firstN(n), len(batch)))
 			q.started = time.Now()
 			q.mu.Unlock()
 
@@ -191,6 +192,15 @@ func (q *queue) take(maxOps int, maxBytes int64) []op {
 
 		<-q.work
 	}
+}
+
+// whole returns how many ops have to be taken with the n oldest so that none is parted from those that it is joined to.
+func whole(ops []op, n int) int {
+	for n > 0 && n < len(ops) && ops[n-1].joined {
+		n++
+	}
+
+	return n
 }
 
 // done takes a committed batch off the queue and tells everybody who waits.

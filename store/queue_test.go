@@ -289,3 +289,19 @@ func awaitObject(t *testing.T, st state.State, r resource.Resource) {
 		t.Error(err)
 	}
 }
+
+func TestWhatIsJoinedIsNotParted(t *testing.T) {
+	q := newQueue()
+
+	for n := range 3 {
+		entry := entryOp(uint64(n+1), []byte("entry"))
+		entry.joined = true
+		require.NoError(t, q.push(entry, op{bucket: bucketKeys, key: numberKey(uint64(n + 1)), value: []byte("key")}))
+	}
+
+	require.Len(t, q.take(1, maxBatchBytes), 2, "whatever the bound of writes")
+	require.Len(t, q.take(2, maxBatchBytes), 2)
+	require.Len(t, q.take(3, maxBatchBytes), 4)
+	require.Len(t, q.take(maxBatchOps, 1), 2, "whatever the bound of bytes")
+	require.Len(t, q.take(maxBatchOps, maxBatchBytes), 6)
+}

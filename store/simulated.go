@@ -136,7 +136,7 @@ func (s *SimulatedStore) Tear(choose func(queued int) int) {
 
 	// A batch that is on the disk, but not yet off the queue, is not among those to choose from.
 	rest := s.queue.ops.firstN(s.queue.ops.len())[s.applied-s.queue.committed:]
-	s.disk.apply(rest[:choose(len(rest))])
+	s.disk.apply(rest[:whole(rest, choose(len(rest)))])
 }
 
 // write is the committer's.

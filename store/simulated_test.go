@@ -72,3 +72,49 @@ func tear(t *testing.T, r *rand.Rand) {
 	d.Commit = nil
 	require.NoError(t, again.Close())
 }
+
+// An entry whose key a kill took would be taken in, and published, once more.
+func TestAKillLeavesAnEntryWithItsKeyOrNeither(t *testing.T) {
+	for cut, want := range []int{0, 1, 1, 2, 2} {
+		synctest.Test(t, func(t *testing.T) {
+			d := store.NewSimulatedDisk()
+			d.Commit = func(int) error {
+				time.Sleep(time.Second) // the kill comes before
+
+				return errors.New("injected")
+			}
+
+			s, err := d.Open(t.Context(), "home")
+			require.NoError(t, err)
+
+			for n := range 2 {
+				require.NoError(t, s.Journal().Append(store.Entry{
+					Class: store.ClassEvent, Source: resources.SourceWebhook, Name: "deploy", Key: fmt.Sprint(n), EventID: fmt.Sprint("event-", n),
+				}))
+			}
+
+			s.Tear(func(queued int) int {
+				require.Equal(t, 4, queued)
+
+				return cut
+			})
+
+			_ = s.Close() // it can write nothing more
+			d.Commit = nil
+
+			again, err := d.Open(t.Context(), "home")
+			require.NoError(t, err)
+
+			entries, err := again.Journal().Query(t.Context(), store.Query{Source: resources.SourceWebhook})
+			require.NoError(t, err)
+			require.Len(t, entries, want)
+
+			for n := range 2 {
+				_, seen := again.Journal().Seen(resources.SourceWebhook, "deploy", fmt.Sprint(n))
+				require.Equal(t, n < want, seen)
+			}
+
+			require.NoError(t, again.Close())
+		})
+	}
+}
