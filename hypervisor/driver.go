@@ -169,7 +169,7 @@ type Domain struct {
 	// Transient reports that it is on without a definition, which somebody took away: it would vanish when it goes off.
 	Transient bool
 	// Definition is the whole definition in the driver's own form, for DomainSpec.Last; empty where there is nothing in it that is
-	// not in Spec. Domains leaves it out.
+	// not in Spec, and of domains that are not ours. Domains leaves it out.
 	Definition []byte
 }
 

@@ -197,7 +197,7 @@ func (d *driver) observe(dom *libvirt.Domain, known *listed) (hypervisor.Domain,
 		Gateway: mark.Gateway, VM: mark.VM, Revision: mark.Revision,
 	}
 
-	if known == nil {
+	if known == nil && seen.Gateway == d.gateway {
 		seen.Definition = definition.Pack(text)
 	}
 
