@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"strings"
 
+	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/micro"
 	"go.uber.org/zap"
 
@@ -65,9 +66,10 @@ func (s *Service) fail(v verb, r micro.Request, err error) {
 		return // nobody to answer
 	}
 
-	if err := r.Error(code, oneLine(strings.Join(problem.Errors, "; ")), body); err != nil {
-		s.Logger.Debug("an answer could not be sent", zap.String("verb", v.name), zap.Error(err))
-	}
+	s.reply(v, r, &nats.Msg{Data: body, Header: nats.Header{
+		micro.ErrorHeader:     []string{oneLine(strings.Join(problem.Errors, "; "))},
+		micro.ErrorCodeHeader: []string{code},
+	}})
 }
 
 // oneLine makes a header value of a text: no line breaks, bounded.

@@ -143,7 +143,14 @@ func (s *Service) answer(ctx context.Context, v verb, r micro.Request) {
 		return
 	}
 
-	if err := r.Respond(body); err != nil {
+	s.reply(v, r, &nats.Msg{Data: body})
+}
+
+// reply sends an answer by itself: those of the request are for handlers that answer before they return. The library reads then what
+// became of the answer, which several goroutines here may still write.
+func (s *Service) reply(v verb, r micro.Request, answer *nats.Msg) {
+	answer.Subject = r.Reply()
+	if err := s.Connection.PublishMsg(answer); err != nil {
 		s.Logger.Debug("an answer could not be sent", zap.String("verb", v.name), zap.Error(err))
 	}
 }

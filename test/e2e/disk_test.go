@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
@@ -36,6 +37,13 @@ func command(name string, args ...string) error {
 	}
 
 	return nil
+}
+
+// unmount waits until nobody has anything open: a loop device lets go of its file a moment after it was unmounted itself.
+func unmount(t *testing.T, dir string) {
+	t.Helper()
+
+	require.Eventually(t, func() bool { return command("umount", dir) == nil }, 20*time.Second, 50*time.Millisecond, dir+" is busy")
 }
 
 // disk is a file system in a file, mounted at dir.
@@ -77,7 +85,7 @@ func (d *disk) unmount() {
 	d.t.Helper()
 
 	if exec.Command("mountpoint", "-q", d.dir).Run() == nil {
-		require.NoError(d.t, command("umount", d.dir))
+		unmount(d.t, d.dir)
 	}
 }
 

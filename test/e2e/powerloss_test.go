@@ -154,7 +154,7 @@ func newPool(t *testing.T) string {
 	require.NoError(t, command("mkfs.btrfs", "-q", image))
 	require.NoError(t, os.Mkdir(dir, 0o700))
 	require.NoError(t, command("mount", "-o", "loop", image, dir))
-	t.Cleanup(func() { require.NoError(t, command("umount", dir)) })
+	t.Cleanup(func() { unmount(t, dir) })
 	require.NoError(t, os.Mkdir(filepath.Join(dir, "after"), 0o700))
 
 	return dir
