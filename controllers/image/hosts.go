@@ -34,6 +34,43 @@ func (p *pass) staysAt(h *resources.Host) bool {
 	return false
 }
 
+// tidy returns the job that takes the image's files off a host which is not to have it, once in each connection; nil: there is none to
+// begin. Files may be there from before, where the host was declared anew after it was given up unreachable.
+func (p *pass) tidy(host string) *job {
+	connection := p.connections[host]
+	if connection == nil || !connection.Connected {
+		return nil
+	}
+
+	k := key{p.id(), host}
+
+	if j := p.c.jobs.find(k); j != nil {
+		if !j.ended() {
+			if !j.removal {
+				j.cancel()
+			}
+
+			p.poll(j)
+
+			return nil
+		}
+
+		p.c.jobs.take(j, connection.Generation)
+
+		if j.outcome.err != nil || !j.removal {
+			p.after(unreachableRetry)
+
+			return nil
+		}
+	}
+
+	if p.c.jobs.looked(k, connection.Generation) {
+		return nil
+	}
+
+	return &job{key: k, removal: true}
+}
+
 // letGo releases the hosts that no image is on. The caller holds the lock.
 func (c *Controller) letGo(ctx context.Context, r controller.QRuntime, hosts []*resources.Host) error {
 	held := slices.DeleteFunc(slices.Clone(hosts), func(h *resources.Host) bool { return !chain.Has(h, finalizer) })

@@ -329,3 +329,30 @@ func TestCaseV66AKillWhileAnImageIsStoredLeavesNothing(t *testing.T) {
 		})
 	})
 }
+
+// What was known of a host went with its document, while it was away. It comes back and is not to have the image.
+func TestNothingIsLeftOnAHostThatIsDeclaredAnewAndDrained(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		content := qcow2(3, nil)
+		w.server.put(url, content)
+		w.host("b")
+		w.declare("debian", content)
+		w.Pass(time.Second)
+		require.Len(t, w.World.Host("b").Images(), 1)
+
+		w.Disconnect("b")
+		w.Delete(resources.NewHost("b").Metadata())
+		w.Pass(time.Minute)
+		require.Nil(t, chaintest.Get(w.Rig, resources.NewHost("b")))
+
+		w.AddHost("b", resources.Capacity{CPUs: 1}, func(h *resources.Host) { h.TypedSpec().Drain = true })
+		w.Pass(time.Minute)
+		require.Empty(t, w.World.Host("b").Images())
+		require.Len(t, w.World.Host("a").Images(), 1)
+
+		chaintest.Edit(w.Rig, resources.NewHost("b"), func(h *resources.Host) { h.TypedSpec().Drain = false })
+		w.Pass(time.Minute)
+		require.Len(t, w.World.Host("b").Images(), 1, "it may have it again")
+		w.ready("debian", resources.ConditionTrue)
+	})
+}

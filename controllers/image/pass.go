@@ -151,8 +151,12 @@ func (p *pass) atHost(ctx context.Context, h *resources.Host) (*resources.ImageO
 	}
 
 	// It takes VMs, or has the image already.
-	if s := h.TypedSpec(); known == nil && (!s.Schedulable || s.Drain || resources.IsLeaving(h.Metadata())) {
+	switch s := h.TypedSpec(); {
+	case known != nil:
+	case resources.IsLeaving(h.Metadata()):
 		return nil, nil, nil
+	case !s.Schedulable || s.Drain:
+		return nil, p.tidy(name), nil
 	}
 
 	if ok, err := chain.Hold[*resources.Host](ctx, p.r, h.Metadata(), finalizer); err != nil || !ok {
