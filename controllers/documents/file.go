@@ -93,18 +93,15 @@ func (c *Controller) forgetFile(ctx context.Context, r controller.QRuntime, ptr 
 // pending returns what of the file is to be applied, nil where nothing is.
 func (c *Controller) pending(ctx context.Context, r controller.UncachedReader, event *resources.FileEvent, result *resources.ApplyResult) (*declaration, error) {
 	spec := event.TypedSpec()
-	d := &declaration{
-		origin: resources.Origin{Source: resources.OriginFile, Name: spec.Path, Root: spec.Root},
-		cause:  spec.Event.ID,
-	}
+	d := declarationOf(spec)
 
 	first := c.visited.first(event.Metadata().ID())
-	if result == nil || result.TypedSpec().Sequence != spec.Event.Sequence || result.TypedSpec().Digest != spec.Digest {
-		return d, nil
+	if !isHandled(event, result) || result.TypedSpec().Digest != spec.Digest {
+		return &d, nil
 	}
 
 	if first && !settledWell(result.TypedSpec()) {
-		return d, nil
+		return &d, nil
 	}
 
 	d.only = map[string]bool{}
@@ -130,7 +127,14 @@ func (c *Controller) pending(ctx context.Context, r controller.UncachedReader, e
 		return nil, nil
 	}
 
-	return d, nil
+	return &d, nil
+}
+
+// declarationOf is that of a file's event.
+func declarationOf(event *resources.FileEventSpec) declaration {
+	return declaration{
+		origin: resources.Origin{Source: resources.OriginFile, Name: event.Path, Root: event.Root}, cause: event.Event.ID,
+	}
 }
 
 // settledWell reports whether nothing of the file was refused.

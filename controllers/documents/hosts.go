@@ -96,14 +96,13 @@ func (c *Controller) declareHostsOf(ctx context.Context, r controller.QRuntime, 
 	lock.RLock()
 	defer lock.RUnlock()
 
-	events, err := r.ListUncached(ctx, resources.NewFileEvent("").Metadata())
+	events, err := filesUnder(ctx, r, root)
 	if err != nil {
-		return fmt.Errorf("error listing the files of %s: %w", root, err)
+		return err
 	}
 
-	for _, item := range events.Items {
-		event, ok := item.(*resources.FileEvent)
-		if !ok || event.TypedSpec().Root != root || !chain.Running(event) {
+	for _, event := range events {
+		if !chain.Running(event) {
 			continue
 		}
 
@@ -112,7 +111,7 @@ func (c *Controller) declareHostsOf(ctx context.Context, r controller.QRuntime, 
 			return err
 		}
 
-		if last != nil && last.TypedSpec().Sequence == event.TypedSpec().Event.Sequence {
+		if isHandled(event, last) {
 			continue
 		}
 
@@ -140,7 +139,7 @@ func (c *Controller) declareHostsIn(ctx context.Context, r controller.QRuntime, 
 		return nil
 	}
 
-	d := declaration{origin: resources.Origin{Source: resources.OriginFile, Name: event.Path, Root: event.Root}, cause: event.Event.ID}
+	d := declarationOf(event)
 	if d.withheld, err = withheld(ctx, r, event, last); err != nil {
 		return err
 	}

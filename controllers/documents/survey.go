@@ -32,23 +32,18 @@ type survey struct {
 func look(ctx context.Context, r controller.UncachedReader, root *resources.FileRootSpec) (*survey, error) {
 	s := &survey{root: root, files: map[string]*resources.FileEvent{}, results: map[string]*resources.ApplyResultSpec{}}
 
-	events, err := r.ListUncached(ctx, resources.NewFileEvent("").Metadata())
+	events, err := filesUnder(ctx, r, root.Path)
 	if err != nil {
-		return nil, fmt.Errorf("error listing the files of %s: %w", root.Path, err)
+		return nil, err
 	}
 
-	for _, item := range events.Items {
-		event, ok := item.(*resources.FileEvent)
-		if !ok || event.TypedSpec().Root != root.Path {
-			continue
-		}
-
+	for _, event := range events {
 		result, err := resultOf(ctx, r, event.Metadata().ID())
 		if err != nil {
 			return nil, err
 		}
 
-		if !chain.Running(event) || result == nil || result.TypedSpec().Sequence != event.TypedSpec().Event.Sequence {
+		if !chain.Running(event) || !isHandled(event, result) {
 			// During a burst each look would be through all files, only to find that the sweep has to wait.
 			if s.waiting++; s.waiting > burst {
 				return s, nil
@@ -65,6 +60,29 @@ func look(ctx context.Context, r controller.UncachedReader, root *resources.File
 	}
 
 	return s, s.readObjects(ctx, r)
+}
+
+// filesUnder returns the events of the files under a root.
+func filesUnder(ctx context.Context, r controller.UncachedReader, root string) ([]*resources.FileEvent, error) {
+	list, err := r.ListUncached(ctx, resources.NewFileEvent("").Metadata())
+	if err != nil {
+		return nil, fmt.Errorf("error listing the files of %s: %w", root, err)
+	}
+
+	var events []*resources.FileEvent
+
+	for _, item := range list.Items {
+		if event, ok := item.(*resources.FileEvent); ok && event.TypedSpec().Root == root {
+			events = append(events, event)
+		}
+	}
+
+	return events, nil
+}
+
+// isHandled reports whether a result is that of a file's newest event.
+func isHandled(event *resources.FileEvent, result *resources.ApplyResult) bool {
+	return result != nil && result.TypedSpec().Sequence == event.TypedSpec().Event.Sequence
 }
 
 func (s *survey) readObjects(ctx context.Context, r controller.UncachedReader) error {

@@ -104,10 +104,8 @@ func waitFor(files int) time.Duration {
 // move lets a file take over objects that another file under the same root no longer declares. Nothing is torn down.
 func (c *Controller) move(ctx context.Context, r controller.QRuntime, event *resources.FileEvent, objects []orphan) error {
 	spec := event.TypedSpec()
-	d := declaration{
-		origin: resources.Origin{Source: resources.OriginFile, Name: spec.Path, Root: spec.Root}, cause: spec.Event.ID,
-		only: map[string]bool{}, takeFrom: map[string]resources.Origin{},
-	}
+	d := declarationOf(spec)
+	d.only, d.takeFrom = map[string]bool{}, map[string]resources.Origin{}
 
 	for _, o := range objects {
 		d.only[o.String()], d.takeFrom[o.String()] = true, o.origin
