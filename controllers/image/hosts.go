@@ -45,13 +45,7 @@ func (p *pass) tidy(host string) *job {
 	k := key{p.id(), host}
 
 	if j := p.c.jobs.find(k); j != nil {
-		if !j.ended() {
-			if !j.removal {
-				j.cancel()
-			}
-
-			p.poll(j)
-
+		if p.clearing(j) {
 			return nil
 		}
 

@@ -81,13 +81,7 @@ func (p *pass) clear(host string) (waiting string) {
 
 	switch {
 	case j == nil:
-	case !j.ended():
-		if !j.removal {
-			j.cancel()
-		}
-
-		p.poll(j)
-
+	case p.clearing(j):
 		return "removing its file"
 	case j.removal && j.outcome.err == nil:
 		return "" // it stays noted until all hosts are done
@@ -116,6 +110,21 @@ func (p *pass) clear(host string) (waiting string) {
 	p.poll(next)
 
 	return "removing its file"
+}
+
+// clearing reports whether a job on a host that is to be cleared is still under way; one that brings the image is ended.
+func (p *pass) clearing(j *job) bool {
+	if j.ended() {
+		return false
+	}
+
+	if !j.removal {
+		j.cancel()
+	}
+
+	p.poll(j)
+
+	return true
 }
 
 // bury takes the status away and lets go of the image. Each can be repeated.
