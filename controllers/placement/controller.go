@@ -2,7 +2,6 @@ package placement
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"github.com/cosi-project/runtime/pkg/controller"
@@ -109,10 +108,6 @@ func (c *Controller) Reconcile(ctx context.Context, logger *zap.Logger, r contro
 
 	p.vm, p.effective = vm, effective
 
-	if err := c.begin(ctx, r); err != nil {
-		return err
-	}
-
 	return p.decide(ctx)
 }
 
@@ -130,31 +125,6 @@ func (c *Controller) start(ctx context.Context, _ *zap.Logger, r controller.QRun
 			return err
 		}
 	}
-
-	return nil
-}
-
-// begin waits for the hosts that documents declare, where nothing says where VMs were before: the store is new, or was lost, and
-// then a VM's domain may be on a host that is not known yet. There is nothing else to do meanwhile.
-func (c *Controller) begin(ctx context.Context, r controller.UncachedReader) error {
-	l := &c.ledger
-
-	wait, left, err := l.isBlank(ctx, r)
-	if err != nil || !wait || c.options.HostsKnown == nil {
-		return err
-	}
-
-	timer := time.NewTimer(left)
-	defer timer.Stop()
-
-	select {
-	case <-c.options.HostsKnown:
-	case <-timer.C:
-	case <-ctx.Done():
-		return fmt.Errorf("error waiting for the hosts of the documents directories: %w", context.Cause(ctx))
-	}
-
-	l.begin()
 
 	return nil
 }

@@ -150,28 +150,6 @@ func (l *ledger) load(ctx context.Context, r controller.UncachedReader) error {
 	return nil
 }
 
-// isBlank reports whether nothing says where VMs were before, and how long hosts are waited for.
-func (l *ledger) isBlank(ctx context.Context, r controller.UncachedReader) (blank bool, left time.Duration, err error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-
-	if err := l.load(ctx, r); err != nil {
-		return false, 0, err
-	}
-
-	return l.blank, time.Until(l.loadedAt.Add(settleTime)), nil
-}
-
-// begin notes that VMs can be placed, and that there may be hosts that were not listed.
-func (l *ledger) begin() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-
-	if l.blank {
-		l.blank, l.listed = false, time.Time{}
-	}
-}
-
 // list takes in the hosts that are not known yet.
 func (l *ledger) list(ctx context.Context, r controller.UncachedReader) error {
 	now := time.Now()

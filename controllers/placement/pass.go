@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/cosi-project/runtime/pkg/controller"
 	"github.com/cosi-project/runtime/pkg/resource"
@@ -105,6 +106,10 @@ func (p *pass) decide(ctx context.Context) error {
 		return err
 	}
 
+	if err := p.begin(ctx); err != nil {
+		return err
+	}
+
 	p.request = requestOf(p.effective, l.sizes)
 
 	current, err := chain.Get[*resources.VMPlacement](ctx, p.r, p.pointer())
@@ -128,6 +133,38 @@ func (p *pass) decide(ctx context.Context) error {
 	}
 
 	return p.place(ctx)
+}
+
+// begin waits for the hosts that documents declare, where nothing says where VMs were before: the store is new, or was lost, and
+// then a VM's domain may be on a host that is not known yet. There is nothing else to do meanwhile. The caller holds the lock; it is
+// given up while that is waited for.
+func (p *pass) begin(ctx context.Context) error {
+	l, known := p.ledger(), p.c.options.HostsKnown
+	if !l.blank || known == nil {
+		return nil
+	}
+
+	timer := time.NewTimer(time.Until(l.loadedAt.Add(settleTime)))
+	defer timer.Stop()
+
+	l.mu.Unlock()
+
+	var err error
+
+	select {
+	case <-known:
+	case <-timer.C:
+	case <-ctx.Done():
+		err = fmt.Errorf("error waiting for the hosts of the documents directories: %w", context.Cause(ctx))
+	}
+
+	l.mu.Lock()
+
+	if err == nil && l.blank {
+		l.blank, l.listed = false, time.Time{} // there may be hosts that were not listed
+	}
+
+	return err
 }
 
 // write makes the placement what it should be. One that is so already is not touched.
