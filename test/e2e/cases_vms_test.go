@@ -1,7 +1,6 @@
 package e2e
 
 import (
-	"context"
 	"fmt"
 	"strings"
 	"syscall"
@@ -114,10 +113,7 @@ func TestCaseV81DeletionsEndOnQEMU(t *testing.T) {
 	g.reason(t, "vm-away", "HostUnreachable")
 	require.Contains(t, g.cli("describe", "VM", "vm-away"), "host qemu")
 
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
-
-	require.NoError(t, h.Restart(ctx))
+	h.restart(t)
 	g.none("VM")
 	emptied(t, h)
 	require.Empty(t, volumes(t, h))

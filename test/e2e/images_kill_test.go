@@ -1,7 +1,6 @@
 package e2e
 
 import (
-	"context"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -90,12 +89,7 @@ func TestCaseV66AKillWhileAnImageIsStoredOnQEMU(t *testing.T) {
 	s.start()
 
 	for name, kill := range map[string]func(){
-		"the daemon": func() {
-			ctx, cancel := context.WithTimeout(t.Context(), patience)
-			defer cancel()
-
-			require.NoError(t, s.h.Restart(ctx))
-		},
+		"the daemon": func() { s.h.restart(t) },
 		"the gateway": func() {
 			s.kill()
 			s.start()
@@ -142,10 +136,7 @@ func TestCaseV22HostDiesOnQEMU(t *testing.T) {
 	})
 	require.Empty(t, other.domains())
 
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
-
-	require.NoError(t, s.h.Restart(ctx))
+	s.h.restart(t)
 	s.whole()
 	require.Empty(t, other.domains())
 	s.stop()

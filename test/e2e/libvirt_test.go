@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"os/exec"
@@ -136,6 +137,16 @@ func vmOn(networks ...string) string {
 	}
 
 	return "{memory: 64MiB, shutdown: {grace: 1s}, interfaces: [" + strings.Join(interfaces, ", ") + "]}"
+}
+
+// restart kills the daemon and starts it again.
+func (h *hypervisor) restart(t *testing.T) {
+	t.Helper()
+
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+
+	require.NoError(t, h.Restart(ctx))
 }
 
 // gone waits until neither domains nor networks of these names are left on the hypervisor.

@@ -1,7 +1,6 @@
 package e2e
 
 import (
-	"context"
 	"fmt"
 	"strings"
 	"testing"
@@ -33,12 +32,7 @@ func TestCaseV64LostLibvirtd(t *testing.T) {
 			before[name] = h.identity(name)
 		}
 
-		lost(t, g, "qemu", len(names), 0, func() { require.NoError(t, h.Kill()) }, func() {
-			ctx, cancel := context.WithTimeout(t.Context(), patience)
-			defer cancel()
-
-			require.NoError(t, h.Restart(ctx))
-		})
+		lost(t, g, "qemu", len(names), 0, func() { require.NoError(t, h.Kill()) }, func() { h.restart(t) })
 
 		for _, name := range names {
 			require.Equal(t, before[name], h.identity(name))

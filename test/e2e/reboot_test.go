@@ -1,7 +1,6 @@
 package e2e
 
 import (
-	"context"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -64,10 +63,7 @@ func (h *hypervisor) reboot(t *testing.T) {
 	require.NoError(t, err)
 	require.NotContains(t, links, "gw")
 
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
-
-	require.NoError(t, h.Restart(ctx))
+	h.restart(t)
 }
 
 // TestAHostReboots has a host whose guests, networks and pools are off when it comes back: what was declared is there again, on the
