@@ -17,8 +17,13 @@ const maxPacked = 4 << 20
 func Pack(text string) []byte { return s2.EncodeBetter(nil, []byte(text)) }
 
 func unpack(packed []byte) (string, error) {
-	if n, err := s2.DecodedLen(packed); err != nil || n > maxPacked {
-		return "", fmt.Errorf("error unpacking a definition of %d bytes: %w", n, err)
+	n, err := s2.DecodedLen(packed)
+	if err == nil && n > maxPacked {
+		err = fmt.Errorf("it has %d bytes, at most %d are taken", n, maxPacked)
+	}
+
+	if err != nil {
+		return "", fmt.Errorf("error unpacking a definition: %w", err)
 	}
 
 	text, err := s2.Decode(nil, packed)

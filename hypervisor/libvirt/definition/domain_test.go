@@ -1,6 +1,7 @@
 package definition_test
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -316,3 +317,19 @@ const adopted = `<domain type='kvm'>
   </devices>
   <seclabel type='dynamic' model='dac' relabel='yes'/>
 </domain>`
+
+func TestALastDefinitionThatCannotBeUnpackedIsRefused(t *testing.T) {
+	spec := (&hypervisor.DomainSpec{Name: "web", CPUs: 1, Memory: resources.GiB}).Normalised()
+
+	fresh, err := definition.New(&spec, qemuHost, mark)
+	require.NoError(t, err)
+
+	for want, last := range map[string][]byte{
+		"error unpacking a definition: ":                                                []byte("nonsense"),
+		"error unpacking a definition: it has 4194305 bytes, at most 4194304 are taken": definition.Pack(strings.Repeat("x", 4<<20+1)),
+	} {
+		_, err := definition.Again(last, fresh, &spec, qemuHost, mark)
+		require.ErrorContains(t, err, want)
+		require.NotContains(t, err.Error(), "%!")
+	}
+}
