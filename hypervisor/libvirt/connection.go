@@ -122,11 +122,7 @@ func runCall[T any](ctx context.Context, d *driver, r request, fn func(*libvirt.
 		return none, err
 	}
 
-	conn, err := r.lane.take(ctx, d.lost)
-	if conn == nil && err == nil {
-		err = d.lostError()
-	}
-
+	conn, err := d.take(ctx, r.lane)
 	if err != nil {
 		d.release(object)
 
@@ -160,6 +156,16 @@ func runCall[T any](ctx context.Context, d *driver, r request, fn func(*libvirt.
 
 		return none, expired(ctx)
 	}
+}
+
+// take waits for a connection of a lane. It fails when the driver is lost.
+func (d *driver) take(ctx context.Context, l *lane) (*libvirt.Connect, error) {
+	conn, err := l.take(ctx, d.lost)
+	if conn == nil && err == nil {
+		err = d.lostError()
+	}
+
+	return conn, err
 }
 
 // expired is the error of a call whose context ended. It does not wrap context.Canceled, which COSI takes for success.

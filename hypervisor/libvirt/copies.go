@@ -166,13 +166,9 @@ func (d *driver) beginCopy(c *libvirt.Connect, spec *hypervisor.VolumeSpec) erro
 
 // transfer copies an image into a volume, on a connection of its own: it takes long.
 func (d *driver) transfer(spec *hypervisor.VolumeSpec) (string, error) {
-	c, err := d.transfers.take(context.Background(), d.lost)
+	c, err := d.take(context.Background(), d.transfers)
 	if err != nil {
 		return "", err
-	}
-
-	if c == nil {
-		return "", d.lostError()
 	}
 	defer d.transfers.put(c)
 
