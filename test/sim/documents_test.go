@@ -55,6 +55,19 @@ func ciName(i int) string   { return fmt.Sprintf("ci-%d", i) }
 func apiName(i int) string  { return fmt.Sprintf("api-%d", i) }
 func msgName(i int) string  { return fmt.Sprintf("msg-%d", i) }
 
+// deliveredNames are the VMs that come by the webhook and by the API.
+func deliveredNames() (names []string) {
+	for i := range ciCount {
+		names = append(names, ciName(i))
+	}
+
+	for i := range apiCount {
+		names = append(names, apiName(i))
+	}
+
+	return names
+}
+
 // Names of the subscriptions: one declares VMs, and a trigger looks at the other.
 const (
 	declaring  = "declaring"

@@ -308,7 +308,8 @@ func (w *world) clear() []string {
 		w.publishGone(msgName(i))
 	}
 
-	for _, name := range slices.Sorted(maps.Keys(w.model.ci)) {
+	// Also one that the model does not know: the only delivery that was to make it was never acknowledged, and may be there.
+	for _, name := range deliveredNames() {
 		if got, err := w.st().Get(ctx(), resources.NewVMConfig(name).Metadata()); err == nil && got.Metadata().Phase() == resource.PhaseRunning {
 			_, err := w.guarded().Teardown(ctx(), got.Metadata())
 			if err != nil && !state.IsNotFoundError(err) {
