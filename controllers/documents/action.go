@@ -23,11 +23,17 @@ import (
 // reconcileAction executes an action once: its finalizer comes off when it is done, or when it never can be.
 func (c *Controller) reconcileAction(ctx context.Context, logger *zap.Logger, r controller.QRuntime, ptr resource.Pointer) error {
 	action, err := chain.Get[*resources.Action](ctx, r, ptr)
-	if err != nil || !chain.Has(action, resources.FinalizerDocuments) {
+	if err != nil {
 		return err
 	}
 
-	spec := action.TypedSpec()
+	if !chain.Has(action, resources.FinalizerDocuments) {
+		c.actions.end(ptr.ID())
+
+		return nil
+	}
+
+	spec, waited := action.TypedSpec(), c.actions.since(ptr.ID())
 	err = c.execute(ctx, logger, r, action)
 
 	refused, final := errors.AsType[*store.AdmissionError](err)
@@ -35,7 +41,7 @@ func (c *Controller) reconcileAction(ctx context.Context, logger *zap.Logger, r 
 		return err
 	}
 
-	if final && waits(refused) && time.Since(action.Metadata().Created()) < patience {
+	if final && waits(refused) && waited < patience {
 		return controller.NewRequeueInterval(leavingInterval)
 	}
 
@@ -48,7 +54,13 @@ func (c *Controller) reconcileAction(ctx context.Context, logger *zap.Logger, r 
 		}
 	}
 
-	return chain.Release(ctx, r, ptr, resources.FinalizerDocuments)
+	if err := chain.Release(ctx, r, ptr, resources.FinalizerDocuments); err != nil {
+		return err
+	}
+
+	c.actions.end(ptr.ID())
+
+	return nil
 }
 
 // execute does what the action asks for. An *AdmissionError is final, every other error is tried again. Each verb can be
@@ -202,7 +214,7 @@ func (c *Controller) executeConfirm(ctx context.Context, logger *zap.Logger, r c
 	}
 
 	held, err := c.sweep(ctx, logger, r, id)
-	if requeue, ok := errors.AsType[*controller.RequeueError](err); ok && requeue.Err() == nil && time.Since(action.Metadata().Created()) > confirmPatience {
+	if requeue, ok := errors.AsType[*controller.RequeueError](err); ok && requeue.Err() == nil && c.actions.since(action.Metadata().ID()) > confirmPatience {
 		return invalid(spec.Subject, "the files of the root are not settled: confirm again")
 	}
 

@@ -2,6 +2,7 @@ package documents_test
 
 import (
 	"testing"
+	"time"
 
 	"github.com/cosi-project/runtime/pkg/resource"
 	"github.com/stretchr/testify/require"
@@ -155,5 +156,46 @@ func TestApplySyncAndDelete(t *testing.T) {
 		w.act(action("a5", resources.ActionDelete, &resources.Target{Kind: "VM", Selector: &resources.Selector{}}, ""))
 		require.Empty(t, w.vms(), "what senders and triggers declared")
 		require.Empty(t, w.entries(store.ClassDead))
+	})
+}
+
+// How long it waits is not counted by when the action was created: by a clock that was set forward since, that is long ago.
+func TestAnActionWaitsForAnObjectInTeardown(t *testing.T) {
+	for name, ahead := range map[string]time.Duration{"by the right clock": 0, "after the clock was set forward": time.Hour, "after it was set back": -time.Hour} {
+		t.Run(name, func(t *testing.T) {
+			run(t, func(w *world) {
+				w.webhook("e0", document("web", "cpus: 1"), resources.ApplyRule{Kinds: []string{"VM"}})
+				w.hold("web")
+				_, err := w.st.Teardown(t.Context(), resources.NewVMConfig("web").Metadata())
+				require.NoError(t, err)
+
+				a := action("a1", resources.ActionApply, nil, webDocument)
+				a.Metadata().SetCreated(time.Now().Add(-ahead))
+				w.act(a)
+				require.Empty(t, w.entries(store.ClassDead), "it waits")
+
+				w.letGo("web")
+				rig.Settle(t, 5*time.Second)
+				require.Equal(t, resource.PhaseRunning, w.vm("web").Metadata().Phase())
+				w.done(a, "")
+			})
+		})
+	}
+
+}
+
+func TestAnActionDoesNotWaitForEver(t *testing.T) {
+	run(t, func(w *world) {
+		w.webhook("e0", document("web", "cpus: 1"), resources.ApplyRule{Kinds: []string{"VM"}})
+		w.hold("web")
+		_, err := w.st.Teardown(t.Context(), resources.NewVMConfig("web").Metadata())
+		require.NoError(t, err)
+
+		a := action("a1", resources.ActionApply, nil, webDocument)
+		a.Metadata().SetCreated(time.Now().Add(time.Hour))
+		w.act(a)
+		rig.Settle(t, 11*time.Minute)
+		w.done(a, "torn down")
+		w.letGo("web")
 	})
 }

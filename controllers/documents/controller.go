@@ -51,6 +51,8 @@ type Controller struct {
 	visited visited
 	// turns keeps the order of messages about one object.
 	turns turns
+	// messages and actions are those that wait for an object in teardown, or for a scan.
+	messages, actions waiting
 	// confirmed are mass deletions that go on.
 	confirmed confirmed
 	hosts     *hostsFirst

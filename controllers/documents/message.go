@@ -54,7 +54,7 @@ func (c *Controller) reconcileMessage(ctx context.Context, logger *zap.Logger, r
 	}
 
 	if event == nil {
-		c.turns.end(ptr.ID())
+		c.endMessage(ptr.ID())
 
 		_, err := chain.Drop(ctx, r, resources.NewApplyResult(ptr.ID()).Metadata())
 
@@ -67,7 +67,7 @@ func (c *Controller) reconcileMessage(ctx context.Context, logger *zap.Logger, r
 	}
 
 	if !event.Metadata().Finalizers().Has(resources.FinalizerDocuments) {
-		c.turns.end(ptr.ID())
+		c.endMessage(ptr.ID())
 
 		return nil
 	}
@@ -88,13 +88,21 @@ func (c *Controller) reconcileMessage(ctx context.Context, logger *zap.Logger, r
 		return err
 	}
 
-	c.turns.end(ptr.ID())
+	c.endMessage(ptr.ID())
 
 	return nil
 }
 
+// endMessage forgets a message that was handled, or is gone.
+func (c *Controller) endMessage(id resource.ID) {
+	c.turns.end(id)
+	c.messages.end(id)
+}
+
 // applyMessage applies a message when it is its turn.
 func (c *Controller) applyMessage(ctx context.Context, logger *zap.Logger, r controller.QRuntime, id resource.ID, m message) error {
+	waited := c.messages.since(id)
+
 	if err := c.lineUp(ctx, r, id); err != nil {
 		return err
 	}
@@ -125,7 +133,7 @@ func (c *Controller) applyMessage(ctx context.Context, logger *zap.Logger, r con
 		spec.Objects, refused = done.objects, done.refused
 	}
 
-	if slices.ContainsFunc(refused, waits) && c.turns.waited(id) < patience {
+	if slices.ContainsFunc(refused, waits) && waited < patience {
 		return controller.NewRequeueInterval(leavingInterval)
 	}
 

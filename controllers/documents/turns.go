@@ -23,8 +23,6 @@ type turns struct {
 	// waiting has the places of messages, by what they are about; about is the index of it.
 	waiting map[string]map[resource.ID]place
 	about   map[resource.ID][]string
-	// seen is when this process first knew of each.
-	seen map[resource.ID]time.Time
 }
 
 // place is where a message stands among those of its sender: by its number in the stream that it comes from, where it has one,
@@ -53,14 +51,13 @@ func (t *turns) take(id resource.ID, m message, documents []config.Document) {
 
 	if t.about == nil {
 		t.waiting, t.about = map[string]map[resource.ID]place{}, map[resource.ID][]string{}
-		t.seen = map[resource.ID]time.Time{}
 	}
 
 	if _, known := t.about[id]; known {
 		return
 	}
 
-	t.about[id], t.seen[id] = nil, time.Now()
+	t.about[id] = nil
 
 	for _, d := range documents {
 		object := m.origin().String() + "\x00" + objectName(d.Kind.Name, d.Resource.Metadata().ID())
@@ -106,16 +103,6 @@ func (t *turns) end(id resource.ID) {
 	}
 
 	delete(t.about, id)
-	delete(t.seen, id)
-}
-
-// waited returns for how long this process has known a message. When it came is of no use for that: the clock may have been
-// set since, and after a restart nothing else tells.
-func (t *turns) waited(id resource.ID) time.Duration {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-
-	return time.Since(t.seen[id])
 }
 
 // knows reports whether a message has its place.
