@@ -47,8 +47,15 @@ const patience = 60 * time.Second
 func within(t *testing.T, limit time.Duration, what string, check func() error) time.Duration {
 	t.Helper()
 
+	return poll(t, 20*time.Millisecond, limit, what, check)
+}
+
+// poll does it with a pause between two looks: on two processors a look that starts programs takes away from what it waits for.
+func poll(t *testing.T, interval, limit time.Duration, what string, check func() error) time.Duration {
+	t.Helper()
+
 	begin := time.Now()
-	ticker := time.NewTicker(20 * time.Millisecond)
+	ticker := time.NewTicker(interval)
 
 	defer ticker.Stop()
 

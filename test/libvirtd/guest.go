@@ -50,7 +50,9 @@ func BuildGuest(ctx context.Context) (*Guest, error) {
 	defer unlock()
 
 	g := &Guest{
-		Kernel: filepath.Join(cache, "vmlinuz"), Initrd: filepath.Join(cache, "initrd"), Cmdline: "console=ttyS0 quiet",
+		Kernel: filepath.Join(cache, "vmlinuz"), Initrd: filepath.Join(cache, "initrd"),
+		// Its ciphers are nobody's here: trying them is a tenth of an emulated boot.
+		Cmdline: "console=ttyS0 quiet cryptomgr.notests",
 	}
 
 	if _, err := os.Stat(g.Initrd); err == nil {
