@@ -128,10 +128,9 @@ func (f *fleet) converged() {
 
 	took := poll(f.t, fleetInterval, 2*patience, "the fleet is what was declared", f.asDeclared)
 	f.never2()
-	booted := f.reboot()
-	answered := f.answer()
-	f.t.Logf("as declared after %s, those on another network started again after %s, and answering after %s",
-		took.Round(time.Second), booted.Round(time.Second), answered.Round(time.Second))
+	f.reboot()
+	answered, guests := f.answer()
+	f.t.Logf("the fleet is as declared after %s, and its %d guests answer after another %s", took.Round(time.Second), guests, answered.Round(time.Second))
 }
 
 // asDeclared returns nil where the fleet is what was declared.
@@ -203,7 +202,7 @@ func (f *fleet) onHosts(objects map[string]object) error {
 }
 
 // reboot restarts the guests whose network has changed, as an operator does, and waits until they have started again.
-func (f *fleet) reboot() time.Duration {
+func (f *fleet) reboot() {
 	f.t.Helper()
 
 	objects, err := f.list("VM")
@@ -220,7 +219,11 @@ func (f *fleet) reboot() time.Duration {
 		m.rewired = false // one that is off asks when it starts
 	}
 
-	return poll(f.t, fleetInterval, 2*patience, "the guests whose network has changed have started again", func() error {
+	if len(before) == 0 {
+		return
+	}
+
+	took := poll(f.t, fleetInterval, 2*patience, "the guests whose network has changed have started again", func() error {
 		objects, err := f.list("VM")
 		if err != nil {
 			return err
@@ -234,6 +237,7 @@ func (f *fleet) reboot() time.Duration {
 
 		return f.asDeclared()
 	})
+	f.t.Logf("the %d guests whose network has changed started again within %s", len(before), took.Round(time.Second))
 }
 
 // incarnation is another one with each start of a VM; empty: it does not run.
@@ -251,14 +255,14 @@ func (f *fleet) incarnation(o object) string {
 	return o.Status.Host + id
 }
 
-// answer waits until all guests that are to run answer.
-func (f *fleet) answer() time.Duration {
+// answer waits until all guests that are to run answer, and returns how long that took and how many they are.
+func (f *fleet) answer() (took time.Duration, guests int) {
 	f.t.Helper()
 
 	waiting := slices.DeleteFunc(slices.Clone(f.vms), func(m *member) bool { return !m.runs() })
 	owners := map[string]string{}
 
-	return poll(f.t, fleetInterval, 3*patience, "all guests answer", func() error {
+	took = poll(f.t, fleetInterval, 3*patience, "all guests answer", func() error {
 		objects, err := f.list("VM")
 		if err != nil {
 			return err
@@ -280,6 +284,8 @@ func (f *fleet) answer() time.Duration {
 
 		return errors.Join(errs...)
 	})
+
+	return took, len(owners)
 }
 
 // answers returns the address that the status of a VM has by DHCP, where it is on the VM's network, and where the VM, and no
