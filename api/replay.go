@@ -211,7 +211,7 @@ func (o *Operations) replayMessage(ctx context.Context, c Caller, old *recordedE
 func renewed(c Caller, old *recordedEvent, d declaration) (event resource.Resource, owner string) {
 	a := old.attributes.Clone()
 	a.ID = resources.EventID("replay", a.ID, c.ID)
-	a.DeliveryID, a.Sequence, a.Received = "", 0, time.Now().UTC() // the sender's own id is of the sender's own delivery
+	a.DeliveryID, a.Received = "", time.Now().UTC() // the sender's own id is of the sender's own delivery
 	a.Target, a.Publish = d.target.Clone(), d.publish
 
 	if a.Source == resources.SourceWebhook {

@@ -31,7 +31,8 @@ type EventAttributes struct {
 	DataContentType string    `json:"datacontenttype,omitempty" protobuf:"8"`
 	// DeliveryID is what the sender calls this delivery.
 	DeliveryID string `json:"deliveryId,omitempty" protobuf:"9"`
-	// Received is when the gateway took it in; Sequence rises with each event of a subject.
+	// Received is when the gateway took it in; Sequence rises with each event of a subject, and with each message of a sender:
+	// the number in its stream, or microseconds since 1970 as of when it was taken in. A replay has that of its original.
 	Received time.Time `json:"received" protobuf:"10"`
 	Sequence uint64    `json:"sequence" protobuf:"11"`
 	// Peer is the address of the sender, where there is one.

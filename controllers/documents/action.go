@@ -28,12 +28,12 @@ func (c *Controller) reconcileAction(ctx context.Context, logger *zap.Logger, r 
 	}
 
 	if !chain.Has(action, resources.FinalizerDocuments) {
-		c.actions.end(ptr.ID())
+		c.actions.End(ptr.ID())
 
 		return nil
 	}
 
-	spec, waited := action.TypedSpec(), c.actions.since(ptr.ID())
+	spec, waited := action.TypedSpec(), c.actions.Since(ptr.ID(), "")
 	err = c.execute(ctx, logger, r, action)
 
 	refused, final := errors.AsType[*store.AdmissionError](err)
@@ -58,7 +58,7 @@ func (c *Controller) reconcileAction(ctx context.Context, logger *zap.Logger, r 
 		return err
 	}
 
-	c.actions.end(ptr.ID())
+	c.actions.End(ptr.ID())
 
 	return nil
 }
@@ -214,7 +214,7 @@ func (c *Controller) executeConfirm(ctx context.Context, logger *zap.Logger, r c
 	}
 
 	held, err := c.sweep(ctx, logger, r, id)
-	if requeue, ok := errors.AsType[*controller.RequeueError](err); ok && requeue.Err() == nil && c.actions.since(action.Metadata().ID()) > confirmPatience {
+	if requeue, ok := errors.AsType[*controller.RequeueError](err); ok && requeue.Err() == nil && c.actions.Since(action.Metadata().ID(), "") > confirmPatience {
 		return invalid(spec.Subject, "the files of the root are not settled: confirm again")
 	}
 

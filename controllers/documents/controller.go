@@ -52,7 +52,7 @@ type Controller struct {
 	// turns keeps the order of messages about one object.
 	turns turns
 	// messages and actions are those that wait for an object in teardown, or for a scan.
-	messages, actions waiting
+	messages, actions chain.Waiting
 	// confirmed are mass deletions that go on.
 	confirmed confirmed
 	hosts     *hostsFirst

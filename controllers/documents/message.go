@@ -78,7 +78,7 @@ func (c *Controller) reconcileMessage(ctx context.Context, logger *zap.Logger, r
 		return err
 	}
 
-	if m.rule != nil && (result == nil || result.TypedSpec().Time.Before(m.attributes.Received)) {
+	if m.rule != nil && (result == nil || result.TypedSpec().Sequence != m.attributes.Sequence) {
 		if err := c.applyMessage(ctx, logger, r, ptr.ID(), m); err != nil {
 			return err
 		}
@@ -96,12 +96,12 @@ func (c *Controller) reconcileMessage(ctx context.Context, logger *zap.Logger, r
 // endMessage forgets a message that was handled, or is gone.
 func (c *Controller) endMessage(id resource.ID) {
 	c.turns.end(id)
-	c.messages.end(id)
+	c.messages.End(id)
 }
 
 // applyMessage applies a message when it is its turn.
 func (c *Controller) applyMessage(ctx context.Context, logger *zap.Logger, r controller.QRuntime, id resource.ID, m message) error {
-	waited := c.messages.since(id)
+	waited := c.messages.Since(id, "")
 
 	if err := c.lineUp(ctx, r, id); err != nil {
 		return err

@@ -25,8 +25,9 @@ type turns struct {
 	about   map[resource.ID][]string
 }
 
-// place is where a message stands among those of its sender: by its number in the stream that it comes from, where it has one,
-// as what is delivered again comes late; and by when it came.
+// place is where a message stands among those of its sender: by its number, which is that of the stream that it comes from, as
+// what is delivered again comes late, or else was given when it was taken in. It is of all messages of a sender, so that there
+// is no circle of messages that wait for each other. When it came decides between messages with one number.
 type place struct {
 	sequence uint64
 	at       time.Time
@@ -35,7 +36,7 @@ type place struct {
 // before reports whether a message was sent before another; ids decide between those that came in one instant.
 func (p place) before(other place, id, otherID resource.ID) bool {
 	switch {
-	case p.sequence > 0 && other.sequence > 0 && p.sequence != other.sequence:
+	case p.sequence != other.sequence:
 		return p.sequence < other.sequence
 	case !p.at.Equal(other.at):
 		return p.at.Before(other.at)

@@ -23,8 +23,8 @@ func TestMessagesWaitForThoseThatWereSentBefore(t *testing.T) {
 		"by when they came, with one number": {
 			resources.EventAttributes{Received: first, Sequence: 7}, resources.EventAttributes{Received: later, Sequence: 7},
 		},
-		"by when they came, where one has no number": {
-			resources.EventAttributes{Received: first, Sequence: 9}, resources.EventAttributes{Received: later},
+		"by their numbers, although the clock was set back between them": {
+			resources.EventAttributes{Received: later, Sequence: 1_800_000_000_000_000}, resources.EventAttributes{Received: first, Sequence: 1_800_000_000_000_001},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -31,6 +31,7 @@ type Controller struct {
 	outcomes *prometheus.CounterVec
 	programs programs
 	handled  handled
+	waiting  chain.Waiting
 }
 
 // New returns the controller.
@@ -81,6 +82,7 @@ func (c *Controller) Reconcile(ctx context.Context, logger *zap.Logger, r contro
 
 	if event == nil {
 		c.handled.forget(ptr)
+		c.waiting.End(place(ptr))
 
 		return nil
 	}
@@ -133,6 +135,8 @@ func (c *Controller) look(ctx context.Context, logger *zap.Logger, r controller.
 		}
 
 		if compiled, err := c.programs.of(trigger); err == nil && compiled.objects {
+			o.waited = c.waiting.Since(place(o.event.Metadata()), o.key)
+
 			ready, err := o.gather(ctx, r)
 			if err != nil {
 				return fmt.Errorf("error reading what event %s names: %w", o.attributes.ID, err)
@@ -158,6 +162,8 @@ func (c *Controller) look(ctx context.Context, logger *zap.Logger, r controller.
 	if waiting {
 		return controller.NewRequeueInterval(appliedAgain)
 	}
+
+	c.waiting.End(place(o.event.Metadata()))
 
 	return nil
 }

@@ -115,7 +115,7 @@ func (o *observation) carried(ctx context.Context, r controller.UncachedReader) 
 	}
 
 	if !o.applied(result) {
-		if time.Since(o.attributes.Received) < appliedWithin {
+		if o.waited < appliedWithin {
 			return nil, false, nil
 		}
 

@@ -177,14 +177,17 @@ func TestObjectsOfAFileAreKnownWhenItsDocumentsAreApplied(t *testing.T) {
 }
 
 func TestObjectsOfADeliveryAreKnownWhenItIsApplied(t *testing.T) {
-	for name, applies := range map[string]bool{"it is applied": true, "it never is": false} {
+	for name, c := range map[string]struct {
+		applies bool
+		ahead   time.Duration
+	}{"it is applied": {true, 0}, "it never is": {false, 0}, "the clock was set meanwhile": {true, time.Hour}} {
 		t.Run(name, func(t *testing.T) {
 			run(t, func(w *world) {
 				w.vm("ci-1", "ci", "")
 				w.trigger("looks", resources.SourceWebhook, `objects.exists(o, o.metadata.name == "ci-1")`, sync())
 
 				e := resources.NewWebhookEvent("e1")
-				e.TypedSpec().Event = resources.EventAttributes{ID: "e1", Source: resources.SourceWebhook, Name: "inbox", Received: time.Now()}
+				e.TypedSpec().Event = resources.EventAttributes{ID: "e1", Source: resources.SourceWebhook, Name: "inbox", Received: time.Now().Add(-c.ahead)}
 				e.TypedSpec().Apply = &resources.ApplyRule{Kinds: []string{"VM"}}
 				e.Metadata().Finalizers().Add(resources.FinalizerTrigger)
 				e.Metadata().Finalizers().Add(resources.FinalizerDocuments)
@@ -192,7 +195,7 @@ func TestObjectsOfADeliveryAreKnownWhenItIsApplied(t *testing.T) {
 				rig.Settle(t, time.Minute)
 				require.Empty(t, w.journal())
 
-				if applies {
+				if c.applies {
 					w.applied("e1", 0, "ci-1")
 					require.NoError(t, w.st.RemoveFinalizer(t.Context(), e.Metadata(), resources.FinalizerDocuments))
 					w.settle()

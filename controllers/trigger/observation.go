@@ -26,6 +26,8 @@ type observation struct {
 	// gathered reports that the objects are read; refusal is why they can't be looked at all the same.
 	gathered bool
 	refusal  string
+	// waited is for how long the controller has waited for them.
+	waited time.Duration
 	// message reports that the event is message-like.
 	message bool
 	// key identifies this version of the event; a replay has another one.

@@ -53,6 +53,7 @@ type Controller struct {
 	Options
 
 	pending *intake.Pending
+	order   *intake.Order
 	timing  timing
 	running sync.WaitGroup
 
@@ -69,6 +70,7 @@ func New(o Options) *Controller {
 	return &Controller{
 		Options: o, timing: defaultTiming(),
 		pending: intake.NewPending(o.State, kind, resources.SourceSubscription, o.Metrics, o.Logger),
+		order:   intake.NewOrder(o.State, kind),
 	}
 }
 

@@ -40,6 +40,18 @@ func TestCoreMessagesAreEvents(t *testing.T) {
 
 		return err == nil && len(r.events()) == 200-share && share > 0 && share < 100
 	}, soon, tick)
+
+	numbers := map[string]uint64{}
+
+	for _, e := range r.events() {
+		if spec := e.TypedSpec(); spec.Event.Name == "plain" {
+			numbers[string(spec.Data)] = spec.Event.Sequence
+		}
+	}
+
+	for i := range 99 {
+		require.Less(t, numbers[fmt.Sprint(i)], numbers[fmt.Sprint(i+1)], "numbered as they come")
+	}
 }
 
 func TestACoreMessageIDIsTakenOnce(t *testing.T) {

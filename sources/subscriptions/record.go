@@ -28,6 +28,13 @@ func (w *worker) create(ctx context.Context, events []*resources.MessageEvent) e
 			return err
 		}
 
+		if a.Sequence == 0 { // of no stream
+			var err error
+			if a.Sequence, err = w.c.order.Next(ctx); err != nil {
+				return err
+			}
+		}
+
 		if !event.Metadata().Finalizers().Empty() {
 			w.c.pending.Add(a.ID, a.Bytes) // before the watch tells, so that a burst can't pass the bound
 		}

@@ -130,6 +130,10 @@ func (s *Server) store(ctx context.Context, event *resources.WebhookEvent) (dupl
 		return false, err
 	}
 
+	if a.Sequence, err = s.order.Next(ctx); err != nil {
+		return false, err
+	}
+
 	if err := s.State.Create(ctx, event, state.WithCreateOwner(resources.SourceWebhooks)); err != nil {
 		if !state.IsConflictError(err) {
 			return false, fmt.Errorf("error creating event %s: %w", a.ID, err)

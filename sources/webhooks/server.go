@@ -46,6 +46,7 @@ type Server struct {
 	// routes is nil until the controller has read the documents of the store: until then nobody knows what is a route.
 	routes  atomic.Pointer[map[string]*route]
 	pending *intake.Pending
+	order   *intake.Order
 	locks   keyLocks
 	waiters chan struct{}
 	bodies  *semaphore.Weighted
@@ -58,6 +59,7 @@ func NewServer(o Options) *Server {
 	return &Server{
 		Options: o, waiters: make(chan struct{}, maxWaiters), bodies: newSpace(allBodies),
 		pending: intake.NewPending(o.State, kind, resources.SourceWebhook, o.Metrics, o.Logger),
+		order:   intake.NewOrder(o.State, kind),
 	}
 }
 

@@ -452,6 +452,15 @@ func TestCaseS12CloudEventsInEveryMode(t *testing.T) {
 	require.Len(t, res.IDs, 3)
 	require.Len(t, b.events(), before+3)
 
+	numbers := map[string]uint64{}
+	for _, e := range b.events() {
+		numbers[e.Metadata().ID()] = e.TypedSpec().Event.Sequence
+	}
+
+	require.Greater(t, numbers[res.IDs[0]], e.Event.Sequence, "numbered as they come")
+	require.Greater(t, numbers[res.IDs[1]], numbers[res.IDs[0]], "and as they stand in the batch")
+	require.Greater(t, numbers[res.IDs[2]], numbers[res.IDs[1]])
+
 	require.Equal(t, http.StatusAccepted, b.github("ce", "[]", batch).status)
 
 	bad := "[" + event("6") + `,{"specversion":"1.0","id":"7","source":"/s"},` + event("8") + "]"
