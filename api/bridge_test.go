@@ -174,7 +174,7 @@ func TestAMessageIsReplayedWithItsSubject(t *testing.T) {
 	b.create(resources.NewSubscription("commands"))
 
 	a := delivery("m1")
-	a.Source, a.Name, a.Subject = resources.SourceSubscription, "commands", "ops.vm.restart"
+	a.Source, a.Name, a.Subject, a.Sequence = resources.SourceSubscription, "commands", "ops.vm.restart", 7
 	b.record(store.ClassEvent, a, "hello", "hello")
 
 	done, err := b.Replay(t.Context(), b.by, "m1")
@@ -184,6 +184,7 @@ func TestAMessageIsReplayedWithItsSubject(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "ops.vm.restart", r.(*resources.MessageEvent).TypedSpec().NATSSubject)
 	require.Equal(t, resources.SourceSubscriptions, r.Metadata().Owner())
+	require.Equal(t, uint64(7), r.(*resources.MessageEvent).TypedSpec().Event.Sequence, "what was sent later and waits is in force in the end")
 }
 
 func TestStateLikeEventsAreReplayedByTheirTarget(t *testing.T) {
