@@ -43,6 +43,8 @@ type call struct {
 	step         bool
 	// many calls in one, or one that takes long: it has the time of a step.
 	many bool
+	// unplaced calls need no place among the others.
+	unplaced bool
 	// flow is the content of a call that lasts as long as its content flows; nil: it has a deadline.
 	flow *flow
 }
@@ -78,7 +80,7 @@ func do[T any](ctx context.Context, g *guarded, c call, fn func(context.Context)
 		return none, g.explain(c, err)
 	}
 
-	t, err := g.limits.enter(ctx, g.gone, c.object, c.step)
+	t, err := g.limits.enter(ctx, g.gone, c)
 	if err != nil {
 		return none, g.explain(c, err)
 	}
@@ -98,7 +100,7 @@ func do[T any](ctx context.Context, g *guarded, c call, fn func(context.Context)
 	go func() {
 		value, err := safely(func() (T, error) { return fn(ctx) })
 
-		t.finish()
+		t.finish(ctx.Err() == nil && !errors.Is(err, ErrUnreachable))
 		answers <- answer{value, err}
 	}()
 
@@ -165,7 +167,7 @@ func doErr(ctx context.Context, g *guarded, c call, fn func(context.Context) err
 }
 
 func (g *guarded) Info(ctx context.Context) (Info, error) {
-	return do(ctx, g, read("Info"), g.driver.Info)
+	return do(ctx, g, call{name: "Info", unplaced: true}, g.driver.Info)
 }
 
 func (g *guarded) Domains(ctx context.Context) ([]Domain, error) {

@@ -124,9 +124,28 @@ func TestPoolBoundsStepsOnAHost(t *testing.T) {
 
 		began := time.Now()
 
-		var calls sync.WaitGroup
+		var (
+			calls sync.WaitGroup
+			mu    sync.Mutex // guards the following
+			away  []time.Duration
+		)
+
 		for _, uuid := range uuids {
-			calls.Go(func() { require.NoError(t, d.StartDomain(t.Context(), uuid, false)) })
+			calls.Go(func() {
+				err := d.StartDomain(t.Context(), uuid, false)
+				if err == nil {
+					return
+				}
+
+				_, crowded := hypervisor.IsCrowded(err)
+				require.True(t, crowded, "%v", err)
+				require.ErrorIs(t, err, hypervisor.ErrBusy)
+
+				mu.Lock()
+				defer mu.Unlock()
+
+				away = append(away, time.Since(began))
+			})
 		}
 
 		synctest.Wait()
@@ -136,7 +155,117 @@ func TestPoolBoundsStepsOnAHost(t *testing.T) {
 		require.Zero(t, time.Since(began), "reads don't wait for steps")
 
 		calls.Wait()
-		require.Equal(t, 30*time.Second, time.Since(began), "twelve calls of ten seconds, four at once")
+		require.Equal(t, 20*time.Second, time.Since(began), "four are worked on, four wait")
+
+		slow := hypervisor.Patience
+		require.Equal(t, []time.Duration{slow, slow, slow, slow}, away, "others are sent away once it is clear that it takes long")
+	})
+}
+
+func TestWhoIsSentAwayComesAgainAtTheHostsPace(t *testing.T) {
+	inBubble(t, hypervisor.PoolOptions{Steps: 1}, func(t *testing.T, w *sim.World, p *hypervisor.Pool) {
+		d := connect(t, p, "a", "sim://a")
+
+		var uuids []string
+		for i := range 6 {
+			uuids = append(uuids, vm(t, d, fmt.Sprintf("vm-%d", i)))
+		}
+
+		w.Host("a").Inject(sim.Fault{Kind: sim.Slow, Call: "StartDomain", Delay: time.Second})
+		w.Host("a").Inject(sim.Fault{Kind: sim.Slow, Call: "ForceOff", Delay: time.Second})
+
+		for range 20 {
+			require.NoError(t, d.StartDomain(t.Context(), uuids[0], false))
+			require.NoError(t, d.ForceOff(t.Context(), uuids[0]))
+		}
+
+		for _, uuid := range uuids[1:3] {
+			go func() { require.NoError(t, d.StartDomain(t.Context(), uuid, false)) }()
+		}
+
+		time.Sleep(hypervisor.Patience)
+
+		for i, uuid := range uuids[3:] {
+			began := time.Now()
+			after, crowded := hypervisor.IsCrowded(d.StartDomain(t.Context(), uuid, false))
+			require.True(t, crowded)
+			require.Zero(t, time.Since(began))
+			require.InDelta(t, hypervisor.Patience+time.Duration(i)*time.Second, after, float64(time.Millisecond), "a step takes a second")
+		}
+
+		time.Sleep(2 * time.Second)
+	})
+}
+
+// What waits for a host that does not answer is a few reads, and neither a step nor a read that it would answer waits behind them.
+func TestAHostThatDoesNotAnswerIsNotAskedByMore(t *testing.T) {
+	inBubble(t, hypervisor.PoolOptions{Reads: 4}, func(t *testing.T, w *sim.World, p *hypervisor.Pool) {
+		d := connect(t, p, "a", "sim://a")
+		uuid := vm(t, d, "web")
+
+		require.NoError(t, p.Admit("a"))
+		require.NoError(t, p.Admit("nobody"))
+
+		release := w.Host("a").Inject(sim.Fault{Kind: sim.Hang, Call: "Domain"})
+		began := time.Now()
+
+		var waited [10]time.Duration
+
+		for i := range waited {
+			go func() {
+				_, err := d.Domain(t.Context(), uuid)
+				require.Error(t, err)
+
+				waited[i] = time.Since(began)
+			}()
+
+			synctest.Wait()
+		}
+
+		require.NoError(t, p.Admit("a"), "nobody knows yet")
+		time.Sleep(hypervisor.Patience)
+		synctest.Wait()
+		require.Equal(t, [10]time.Duration{4: hypervisor.Patience, 5: hypervisor.Patience, 6: hypervisor.Patience, 7: hypervisor.Patience,
+			8: hypervisor.Patience, 9: hypervisor.Patience}, waited)
+
+		after, crowded := hypervisor.IsCrowded(p.Admit("a"))
+		require.True(t, crowded)
+		require.GreaterOrEqual(t, after, hypervisor.Patience)
+
+		require.NoError(t, d.StartDomain(t.Context(), uuid, false), "a step has a place of its own")
+
+		time.Sleep(hypervisor.ReadTimeout)
+		require.NoError(t, p.Admit("a"), "those that waited have ended")
+
+		release()
+
+		for range 100 {
+			_, err := d.Domain(t.Context(), uuid)
+			require.NoError(t, err)
+			require.NoError(t, p.Admit("a"))
+		}
+	})
+}
+
+// A host on another continent answers each read late, and is no hanging one.
+func TestAHostThatAnswersLateIsAskedOn(t *testing.T) {
+	inBubble(t, hypervisor.PoolOptions{}, func(t *testing.T, w *sim.World, p *hypervisor.Pool) {
+		d := connect(t, p, "a", "sim://a")
+		uuid := vm(t, d, "web")
+		w.Host("a").Inject(sim.Fault{Kind: sim.Slow, Call: "Domain", Delay: 200 * time.Millisecond})
+
+		var reads sync.WaitGroup
+
+		for range 32 {
+			reads.Go(func() {
+				_, err := d.Domain(t.Context(), uuid)
+				require.NoError(t, err)
+			})
+		}
+
+		time.Sleep(300 * time.Millisecond)
+		require.NoError(t, p.Admit("a"))
+		reads.Wait()
 	})
 }
 

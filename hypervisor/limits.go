@@ -4,26 +4,30 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 )
 
 // limits bound the calls on one host, over all its connections: a goroutine that hangs outlives the connection.
 type limits struct {
-	// steps has room for the changing calls that are waited for.
-	steps        chan struct{}
+	host string
+	// steps are the places of changing calls, reads those of calls that are answered from the daemon's memory.
+	steps, reads *places
 	maxAbandoned int
 	gauge        prometheus.Gauge
 
-	mu        sync.Mutex // guards abandoned, aside, and the state of all tickets
+	mu        sync.Mutex // guards abandoned, aside, the places, and the state of all tickets
 	abandoned int
 	// aside counts, by object, the steps that were abandoned and have not ended.
 	aside map[string]int
 }
 
-func newLimits(options PoolOptions, gauge prometheus.Gauge) *limits {
+func newLimits(host string, options PoolOptions, gauge prometheus.Gauge) *limits {
 	return &limits{
-		steps:        make(chan struct{}, options.Steps),
+		host:         host,
+		steps:        newPlaces(options.Steps, options.Steps), // what ends is followed at once
+		reads:        newPlaces(options.Reads, 0),
 		maxAbandoned: options.Abandoned,
 		gauge:        gauge,
 		aside:        map[string]int{},
@@ -37,47 +41,79 @@ type ticket struct {
 	step     bool
 	finished bool
 	left     bool
+	// places are those of its kind; nil: it needs none. began is when it came, placed when it got one.
+	places        *places
+	began, placed time.Time
 }
 
-// enter lets a call in, or refuses it. A step waits for a free place, as long as a step may take.
-func (l *limits) enter(ctx context.Context, gone <-chan struct{}, object string, step bool) (*ticket, error) {
+// placesOf returns the places of a call's kind. What has a deadline of its own has none, and neither has what only asks whether
+// the host is there.
+func (l *limits) placesOf(c call) *places {
+	switch {
+	case c.step:
+		return l.steps
+	case c.many || c.unplaced || c.flow != nil:
+		return nil
+	default:
+		return l.reads
+	}
+}
+
+// enter lets a call in, or refuses it. It may wait for a place.
+func (l *limits) enter(ctx context.Context, gone <-chan struct{}, c call) (*ticket, error) {
+	t := &ticket{limits: l, step: c.step, places: l.placesOf(c), began: time.Now()}
+	if c.step {
+		t.object = c.object
+	}
+
+	if err := l.begin(t); err != nil || t.places == nil {
+		return t, err
+	}
+
+	if err := l.place(ctx, gone, t, c.timeout()); err != nil {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+
+		t.places.leave(t, time.Now())
+
+		return nil, err
+	}
+
+	return t, nil
+}
+
+// begin notes a call, unless too many never ended.
+func (l *limits) begin(t *ticket) error {
 	l.mu.Lock()
-	abandoned, aside := l.abandoned, l.aside[object]
-	l.mu.Unlock()
+	defer l.mu.Unlock()
 
-	if abandoned >= l.maxAbandoned {
-		return nil, fmt.Errorf("%w: %d earlier calls have not ended", ErrUnreachable, abandoned)
+	if l.abandoned >= l.maxAbandoned {
+		return fmt.Errorf("%w: %d earlier calls have not ended", ErrUnreachable, l.abandoned)
 	}
 
-	if !step {
-		return &ticket{limits: l}, nil
+	if t.step && l.aside[t.object] > 0 {
+		return fmt.Errorf("%w: an earlier call has not ended", ErrBusy)
 	}
 
-	if aside > 0 {
-		return nil, fmt.Errorf("%w: an earlier call has not ended", ErrBusy)
+	if t.places != nil {
+		t.places.calls = append(t.places.calls, t)
 	}
 
-	ctx, cancel := context.WithTimeout(ctx, StepTimeout)
-	defer cancel()
-
-	select {
-	case l.steps <- struct{}{}:
-		return &ticket{limits: l, object: object, step: true}, nil
-	case <-gone:
-		return nil, ErrConnectionLost
-	case <-ctx.Done():
-		return nil, fmt.Errorf("%w: the host works on %d other calls", ErrBusy, cap(l.steps))
-	}
+	return nil
 }
 
-// finish is called when the call has ended.
-func (t *ticket) finish() {
+// finish is called when the call has ended; answered reports whether it was the host that ended it.
+func (t *ticket) finish(answered bool) {
 	l := t.limits
 
 	l.mu.Lock()
 	defer l.mu.Unlock()
 
 	t.finished = true
+
+	if answered && t.places != nil {
+		t.places.answered = time.Now()
+	}
 
 	if !t.left {
 		t.release()
@@ -122,9 +158,9 @@ func (t *ticket) abandon() bool {
 	return true
 }
 
-// release frees the place of a step.
+// release frees the place of a call.
 func (t *ticket) release() {
-	if t.step {
-		<-t.limits.steps
+	if t.places != nil {
+		t.places.leave(t, time.Now())
 	}
 }

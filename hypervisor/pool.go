@@ -22,6 +22,9 @@ type PoolOptions struct {
 	// Steps is how many changing calls a host works on at once, of those that answer. Default 16: four calls on each of the
 	// four connections that the libvirt driver has for them.
 	Steps int
+	// Reads is how many calls that only look at one thing a host works on at once. Default 16: four for each of the connections that the
+	// libvirt driver has for them.
+	Reads int
 	// Abandoned is how many calls that never answered a host may hold on to before all others are refused. Each costs a
 	// goroutine and what the driver keeps for it, some 20 KB. Default 64.
 	Abandoned int
@@ -69,6 +72,10 @@ func NewPool(openers map[string]Opener, gateway string, options PoolOptions) *Po
 
 	if options.Steps <= 0 {
 		options.Steps = 16
+	}
+
+	if options.Reads <= 0 {
+		options.Reads = 16
 	}
 
 	if options.Abandoned <= 0 {
@@ -154,6 +161,20 @@ func (p *Pool) Driver(host string) (Driver, error) {
 	default:
 		return c.current, nil
 	}
+}
+
+// Admit returns a CrowdedError where a host has been asked and has not answered for a while, so that there is no use in asking more;
+// nil where there is no connection either.
+func (p *Pool) Admit(host string) error {
+	p.mu.Lock()
+	c := p.hosts[host]
+	p.mu.Unlock()
+
+	if c == nil {
+		return nil
+	}
+
+	return c.limits.admit(time.Now())
 }
 
 // Status returns what is known of the connection to a host: nothing of one that the pool does not have.

@@ -5,8 +5,15 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
+
+	"gateway/hypervisor"
 )
+
+// maxPatient is how many workers wait for one call as long as its patience says. The others look again later once it takes
+// longer than a host that makes progress.
+const maxPatient = 4
 
 // ErrUnderWay says that a call takes longer than a worker waits for it: look again later.
 var ErrUnderWay = errors.New("still under way")
@@ -14,8 +21,8 @@ var ErrUnderWay = errors.New("still under way")
 // Flights runs slow calls in goroutines of their own, at most one at a time for each key, so that a host that hangs takes
 // no worker of a controller away from the VMs of other hosts. The zero value is not usable: see NewFlights.
 type Flights[K comparable] struct {
-	// patience is how long after its start a call is waited for. A call that is older is not waited for at all, so a
-	// hanging one costs all workers together no more than this.
+	// patience is how long after its start a call is waited for, by a few; by all others for hypervisor.Patience. A call that is older is
+	// not waited for at all, so a hanging one costs all workers together no more than this.
 	patience time.Duration
 
 	mu      sync.Mutex // guards the following
@@ -31,6 +38,8 @@ type Flight struct {
 	patience time.Duration
 	done     chan struct{}
 	err      error // written before done is closed
+	// patient counts those that wait for longer than hypervisor.Patience.
+	patient atomic.Int64
 }
 
 // NewFlights returns flights that are waited for as long as patience.
@@ -82,7 +91,22 @@ func recovered(ctx context.Context, call func(context.Context) error) (err error
 
 // Wait returns the outcome of the call, or ErrUnderWay when it is not there in time.
 func (f *Flight) Wait(ctx context.Context) error {
-	timer := time.NewTimer(f.patience - time.Since(f.started))
+	brief := min(f.patience, hypervisor.Patience)
+	if err := f.waitUntil(ctx, f.started.Add(brief)); !errors.Is(err, ErrUnderWay) {
+		return err
+	}
+
+	defer f.patient.Add(-1)
+
+	if f.patient.Add(1) > maxPatient {
+		return ErrUnderWay
+	}
+
+	return f.waitUntil(ctx, f.started.Add(f.patience))
+}
+
+func (f *Flight) waitUntil(ctx context.Context, end time.Time) error {
+	timer := time.NewTimer(time.Until(end))
 	defer timer.Stop()
 
 	select {

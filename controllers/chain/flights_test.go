@@ -3,6 +3,7 @@ package chain_test
 import (
 	"context"
 	"errors"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -11,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gateway/controllers/chain"
+	"gateway/hypervisor"
 )
 
 func TestFlights(t *testing.T) {
@@ -85,5 +87,37 @@ func TestFlightsOfOneKeyAreShared(t *testing.T) {
 		// Closed flights can be used again.
 		require.NoError(t, f.Begin("a", func(context.Context) error { return nil }).Wait(t.Context()))
 		f.Close()
+	})
+}
+
+// A call that hangs costs a few workers its patience, and all others the time in which a host that makes progress answers.
+func TestOnlyAFewWaitForACallThatTakesLong(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := chain.NewFlights[string](time.Second)
+		defer f.Close()
+
+		start := time.Now()
+
+		var (
+			waiting     sync.WaitGroup
+			brief, long atomic.Int64
+		)
+
+		for range 100 {
+			waiting.Go(func() {
+				require.ErrorIs(t, f.Begin("a", hang).Wait(t.Context()), chain.ErrUnderWay)
+
+				switch time.Since(start) {
+				case hypervisor.Patience:
+					brief.Add(1)
+				case time.Second:
+					long.Add(1)
+				}
+			})
+		}
+
+		waiting.Wait()
+		require.Equal(t, int64(4), long.Load())
+		require.Equal(t, int64(96), brief.Load())
 	})
 }

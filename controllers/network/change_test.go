@@ -295,10 +295,18 @@ func TestHangingHostDelaysNoOther(t *testing.T) {
 			g.Create(pinned(fmt.Sprintf("stuck-%d", i), "a"))
 		}
 
+		g.Create(pinned("early", "b"))
+		g.Pass(hypervisor.Patience + time.Millisecond)
+		require.True(t, config(g, "early").Ready)
+
 		g.Pass(5 * time.Second)
-		g.Create(pinned("v", "b"))
-		g.Pass(time.Second)
-		require.True(t, config(g, "v").Ready)
+
+		for i := range 20 {
+			g.Create(pinned(fmt.Sprintf("v-%d", i), "b"))
+			g.Pass(time.Millisecond)
+			require.True(t, config(g, fmt.Sprintf("v-%d", i)).Ready)
+			g.Pass(99 * time.Millisecond)
+		}
 	})
 }
 

@@ -320,3 +320,26 @@ func TestManyVMsArePlacedFast(t *testing.T) {
 		}
 	})
 }
+
+// What a host has that answered before and hangs since it came back is not waited for: it can have no domain of a new VM.
+func TestAHostThatHangsWhenItComesBackDelaysNoPlacement(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := rig(t)
+		g.AddHost("a", capacity(800, 640*resources.GiB))
+		g.AddHost("b", capacity(8, resources.GiB))
+		g.Create(vm("first", 1, resources.GiB))
+		g.Settle()
+
+		g.Disconnect("b")
+		g.World.Host("b").Inject(sim.Fault{Kind: sim.Hang, Call: "Domains"})
+		g.Connect("b", capacity(8, resources.GiB))
+
+		for i := range 40 {
+			name := fmt.Sprintf("v-%d", i)
+			g.Create(vm(name, 1, resources.GiB, rules(resources.Placement{Host: "a"})))
+			g.Settle()
+			require.Equal(t, "a", where(g, name).Host)
+			g.Pass(250 * time.Millisecond)
+		}
+	})
+}

@@ -103,8 +103,8 @@ func (p *pass) mayBeOn(name string) bool {
 	return h != nil && h.declared && (p.rules.Host == "" || p.rules.Host == name) && matches(p.rules.Selector, h.labels)
 }
 
-// ask asks the hosts that have not answered yet, all at the same time. What they say is in the ledger afterwards; who does
-// not answer in time is silent.
+// ask asks the hosts that have not answered in their present connection, all at the same time. What they say is in the ledger
+// afterwards; who does not answer in time is silent. Only those are waited for without whose answer the VM can't be placed.
 func (p *pass) ask(ctx context.Context) {
 	l := p.ledger()
 
@@ -113,17 +113,26 @@ func (p *pass) ask(ctx context.Context) {
 		return
 	}
 
+	needed := map[string]bool{}
+	for _, q := range open {
+		needed[q.host] = l.silent(l.hosts[q.host], p.id)
+	}
+
 	l.mu.Unlock()
 	defer l.mu.Lock()
 
-	flights := make([]*chain.Flight, len(open))
-	for i, q := range open {
-		flights[i] = p.c.flights.Begin(q.host, func(ctx context.Context) error { return p.c.ask(ctx, q) })
+	flights := map[string]*chain.Flight{}
+
+	for _, q := range open {
+		flight := p.c.flights.Begin(q.host, func(ctx context.Context) error { return p.c.ask(ctx, q) })
+		if needed[q.host] {
+			flights[q.host] = flight
+		}
 	}
 
-	for i, f := range flights {
+	for host, f := range flights {
 		if err := f.Wait(ctx); err != nil {
-			p.logger.Debug("host did not say which domains it has", zap.String("host", open[i].host), zap.Error(err))
+			p.logger.Debug("host did not say which domains it has", zap.String("host", host), zap.Error(err))
 		}
 	}
 }

@@ -18,9 +18,10 @@ import (
 )
 
 // DefaultConcurrency is how many VMs are worked on at a time. A step waits for the store's barrier or for QEMU most of the
-// time: 64 share one fsync, and keep the queue short while some hosts are slow. How many calls a host gets at once is the
-// driver's business.
-const DefaultConcurrency = 64
+// time: 64 share one fsync, and keep the queue short while some hosts are slow. A host that hangs holds 16 of them for 5 s when
+// many of its VMs are looked at in one moment, and some three otherwise: the pool sends the others away, and how many calls
+// a host gets at once is its business.
+const DefaultConcurrency = 128
 
 // finalizer is this controller's mark on what it uses.
 const finalizer = resources.ControllerVM
@@ -29,6 +30,8 @@ const finalizer = resources.ControllerVM
 type Pool interface {
 	// Driver returns the connection to a host; an error that wraps hypervisor.ErrUnreachable while there is none.
 	Driver(host string) (hypervisor.Driver, error)
+	// Admit returns a hypervisor.CrowdedError while a host does not answer those who ask it already.
+	Admit(host string) error
 }
 
 // Journal is what the controller needs of store.Journal.

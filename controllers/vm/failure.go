@@ -29,6 +29,13 @@ func (p *pass) judge(err error) error {
 		return nil
 	}
 
+	if after, crowded := hypervisor.IsCrowded(err); crowded {
+		p.crowded(err)
+		p.after(after)
+
+		return nil
+	}
+
 	switch {
 	case errors.Is(err, hypervisor.ErrUnreachable):
 		p.unknown(err.Error())
@@ -60,4 +67,12 @@ func jitter(most time.Duration) time.Duration { return rand.N(most) } //nolint:g
 func (p *pass) failed(reason string, err error) {
 	p.status.LastError = err.Error()
 	p.converged(resources.ConditionFalse, reason, err.Error())
+}
+
+// crowded says that there is something to do that has to wait for the host. Else nothing changed: that the VM was to be looked at again
+// is no news.
+func (p *pass) crowded(err error) {
+	if p.status.ObservedRevision != p.revision() || p.acted || p.leaving() {
+		p.converged(resources.ConditionFalse, resources.ReasonBusy, err.Error())
+	}
 }

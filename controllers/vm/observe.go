@@ -35,6 +35,11 @@ func (p *pass) connect(context.Context) (bool, error) {
 		return false, nil
 	}
 
+	// Nobody knows yet that it does not answer; a worker that waited for it would be missed by the VMs of other hosts.
+	if err := p.c.options.Pool.Admit(p.host()); err != nil {
+		return false, err
+	}
+
 	driver, err := p.c.options.Pool.Driver(p.host())
 	if errors.Is(err, hypervisor.ErrUnreachable) {
 		// The HostStatus is about to say so too, or that the host is connected again: at a start, for all VMs of a host,
@@ -99,6 +104,10 @@ func (p *pass) observe(ctx context.Context) (bool, error) {
 // find returns the domain that is the VM's, or that is in its way; nil: neither. Whether the host answered is noted.
 func (p *pass) find(ctx context.Context) (*hypervisor.Domain, error) {
 	found, err := p.lookUp(ctx)
+	if errors.Is(err, hypervisor.ErrBusy) {
+		return nil, err // it was not asked
+	}
+
 	p.c.breaker.answered(p.host(), p.hostStatus.TypedSpec().Generation, !errors.Is(err, hypervisor.ErrUnreachable), time.Now())
 
 	return found, err

@@ -72,6 +72,9 @@ func (p *pool) Driver(host string) (hypervisor.Driver, error) {
 	return limited{d}, nil
 }
 
+// Admit never refuses anybody: there are no limits here.
+func (p *pool) Admit(string) error { return nil }
+
 // world is a state, simulated hosts, and everybody but the vm controller.
 type world struct {
 	t          *testing.T
