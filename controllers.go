@@ -103,7 +103,7 @@ func (g *Gateway) controllers() ([]controller.Controller, []controller.QControll
 
 	declared := documents.New(documents.Options{
 		Admission: g.admission, Journal: journal, Roots: fileSource.Roots(), Deletions: g.cfg.Deletions, Registry: registry,
-		Pacer: store.NewPacer(0, resources.ControllerHost, resources.ControllerDocuments),
+		Pacer: store.NewPacer(0, resources.ControllerDocuments).Discount(g.shared.chain.Parked),
 	})
 
 	queued := []controller.QController{

@@ -78,8 +78,7 @@ func New(cfg *config.Config, opts ...Option) (*Gateway, error) {
 
 	g.admission = store.NewAdmission(policy, g.store.Journal())
 	g.admission.Hold("VM", resources.ControllerPlacement, resources.ControllerNetwork, resources.ControllerVM)
-	// Hosts are parked in their queue, to be looked at again at an interval.
-	g.pacer = store.NewPacer(0, resources.ControllerHost)
+	g.pacer = store.NewPacer(0).Discount(g.shared.chain.Parked)
 	g.pool = hypervisor.NewPool(g.options.openers, g.store.GatewayID(), hypervisor.PoolOptions{
 		Logger: g.logger.Named("hypervisor"), Registry: g.registry,
 	})

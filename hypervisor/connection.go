@@ -57,7 +57,7 @@ func newConnection(p *Pool, host, uri string) *connection {
 	return &connection{
 		pool: p, host: host, uri: uri, ctx: ctx, cancel: cancel,
 		done:    make(chan struct{}),
-		limits:  newLimits(host, p.options, p.metrics.abandoned.WithLabelValues(host)),
+		limits:  newLimits(host, p.options, p.metrics),
 		openers: make(chan struct{}, maxOpeners),
 	}
 }

@@ -16,6 +16,7 @@ type limits struct {
 	steps, reads *places
 	maxAbandoned int
 	gauge        prometheus.Gauge
+	sentAway     prometheus.Counter
 
 	mu        sync.Mutex // guards abandoned, aside, the places, and the state of all tickets
 	abandoned int
@@ -23,13 +24,14 @@ type limits struct {
 	aside map[string]int
 }
 
-func newLimits(host string, options PoolOptions, gauge prometheus.Gauge) *limits {
+func newLimits(host string, options PoolOptions, metrics *metrics) *limits {
 	return &limits{
 		host:         host,
 		steps:        newPlaces(options.Steps, options.Steps), // what ends is followed at once
 		reads:        newPlaces(options.Reads, 0),
 		maxAbandoned: options.Abandoned,
-		gauge:        gauge,
+		gauge:        metrics.abandoned.WithLabelValues(host),
+		sentAway:     metrics.sentAway.WithLabelValues(host),
 		aside:        map[string]int{},
 	}
 }

@@ -7,6 +7,7 @@ type metrics struct {
 	calls     *prometheus.HistogramVec
 	connected *prometheus.GaugeVec
 	abandoned *prometheus.GaugeVec
+	sentAway  *prometheus.CounterVec
 }
 
 func newMetrics(registry prometheus.Registerer) *metrics {
@@ -24,10 +25,14 @@ func newMetrics(registry prometheus.Registerer) *metrics {
 			Name: "gateway_hypervisor_abandoned_calls",
 			Help: "Calls to the host that were given up after their deadline and have not ended.",
 		}, []string{"host"}),
+		sentAway: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "gateway_hypervisor_sent_away_total",
+			Help: "Looks at VMs that were put off since the host works on as many calls as it is given, and takes long for them.",
+		}, []string{"host"}),
 	}
 
 	if registry != nil {
-		registry.MustRegister(m.calls, m.connected, m.abandoned)
+		registry.MustRegister(m.calls, m.connected, m.abandoned, m.sentAway)
 	}
 
 	return m
@@ -37,4 +42,5 @@ func newMetrics(registry prometheus.Registerer) *metrics {
 func (m *metrics) forget(host string) {
 	m.connected.DeleteLabelValues(host)
 	m.abandoned.DeleteLabelValues(host)
+	m.sentAway.DeleteLabelValues(host)
 }

@@ -94,8 +94,8 @@ func (p *places) isSilent(now time.Time) bool {
 	return now.Sub(p.calls[silentReads-1].began) >= Patience
 }
 
-// sendAway returns when to come again.
-func (p *places) sendAway(now time.Time) time.Duration {
+// comeAgain returns when to come again.
+func (p *places) comeAgain(now time.Time) time.Duration {
 	gap := max(minGap, p.took/time.Duration(cap(p.room)))
 
 	p.next = p.next.Add(gap)
@@ -192,7 +192,14 @@ func (l *limits) crowded(p *places) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 
-	return &CrowdedError{Host: l.host, After: p.sendAway(time.Now())}
+	return l.sendAway(p, time.Now())
+}
+
+// sendAway is the answer to who is sent away. The caller holds the lock.
+func (l *limits) sendAway(p *places, now time.Time) error {
+	l.sentAway.Inc()
+
+	return &CrowdedError{Host: l.host, After: p.comeAgain(now)}
 }
 
 // admit refuses who would only come to wait, since reads wait already and none is answered.
@@ -204,5 +211,5 @@ func (l *limits) admit(now time.Time) error {
 		return nil
 	}
 
-	return &CrowdedError{Host: l.host, After: l.reads.sendAway(now)}
+	return l.sendAway(l.reads, now)
 }

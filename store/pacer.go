@@ -19,8 +19,7 @@ const DefaultPace = 128
 const (
 	// paceInterval is how often a waiting Pacer looks: at a thousand VMs a second a queue shrinks by ten in it.
 	paceInterval = 10 * time.Millisecond
-	// patience bounds one wait. The length of a queue has in it what is parked until its time comes: a thousand VMs that
-	// wait for their hosts slow intake down, and do not stop it.
+	// patience bounds one wait: a controller that stands still slows intake down, and does not stop it.
 	patience = 100 * time.Millisecond
 )
 
@@ -28,6 +27,7 @@ const (
 type Pacer struct {
 	limit  int64
 	except []string
+	parked func(controller string) int64
 }
 
 // NewPacer returns a Pacer that waits while any controller's queue is longer than limit; 0 means DefaultPace. The queues of
@@ -37,7 +37,15 @@ func NewPacer(limit int, except ...string) *Pacer {
 		limit = DefaultPace
 	}
 
-	return &Pacer{limit: int64(limit), except: except}
+	return &Pacer{limit: int64(limit), except: except, parked: func(string) int64 { return 0 }}
+}
+
+// Discount lets what is parked in a queue until its time comes not count: a thousand VMs that wait for their host are no work that
+// anybody else has to wait for. parked returns how many there are. It returns the Pacer.
+func (p *Pacer) Discount(parked func(controller string) int64) *Pacer {
+	p.parked = parked
+
+	return p
 }
 
 // Wait returns when no controller's queue is above the limit, at the latest after a tenth of a second, or with an error
@@ -72,7 +80,8 @@ func (p *Pacer) busy() bool {
 	busy := false
 
 	metrics.QControllerQueueLength.Do(func(kv expvar.KeyValue) {
-		if n, ok := kv.Value.(*expvar.Int); ok && n.Value() > p.limit && !slices.Contains(p.except, kv.Key) {
+		n, ok := kv.Value.(*expvar.Int)
+		if ok && n.Value() > p.limit && !slices.Contains(p.except, kv.Key) && n.Value()-p.parked(kv.Key) > p.limit {
 			busy = true
 		}
 	})

@@ -33,7 +33,7 @@ func TestThePacerSlowsIntakeDownWhileAnyQueueIsLong(t *testing.T) {
 		defer cancel()
 		require.ErrorIs(t, p.Wait(ctx), context.DeadlineExceeded)
 
-		// What is parked in a queue for minutes does not stop intake for minutes.
+		// A controller that stands still does not stop intake.
 		start := time.Now()
 		require.NoError(t, p.Wait(t.Context()))
 		require.Equal(t, 100*time.Millisecond, time.Since(start))
@@ -59,5 +59,31 @@ func TestAControllerDoesNotWaitForItsOwnQueue(t *testing.T) {
 		start := time.Now()
 		require.NoError(t, store.NewPacer(0, "test-own").Wait(t.Context()))
 		require.Zero(t, time.Since(start))
+	})
+}
+
+func TestThePacerDoesNotWaitForWhatIsParked(t *testing.T) {
+	length := &expvar.Int{}
+	length.Set(1000)
+	metrics.QControllerQueueLength.Set("test-parked", length)
+
+	defer metrics.QControllerQueueLength.Delete("test-parked")
+
+	synctest.Test(t, func(t *testing.T) {
+		parked := int64(1000 - store.DefaultPace)
+		p := store.NewPacer(0).Discount(func(controller string) int64 {
+			require.Equal(t, "test-parked", controller)
+
+			return parked
+		})
+
+		start := time.Now()
+		require.NoError(t, p.Wait(t.Context()))
+		require.Zero(t, time.Since(start))
+
+		parked--
+
+		require.NoError(t, p.Wait(t.Context()))
+		require.NotZero(t, time.Since(start))
 	})
 }

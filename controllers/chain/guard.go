@@ -19,7 +19,11 @@ import (
 type Metrics struct {
 	duration *prometheus.HistogramVec
 	failures *prometheus.CounterVec
+	parking  parking
 }
+
+// Parked returns how many objects in the queue of a guarded controller are there only to be looked at again at a time to come.
+func (m *Metrics) Parked(controller string) int64 { return m.parking.count(controller, time.Now()) }
 
 // NewMetrics registers the metrics of the controllers.
 func NewMetrics(registry prometheus.Registerer) *Metrics {
@@ -58,11 +62,25 @@ const (
 // error that wraps context.Canceled counts as success with COSI; unless the runtime itself stops, it is turned into a
 // failure, so that the item is tried again.
 func Guard(ctrl controller.QController, timeout time.Duration, metrics *Metrics) controller.QController {
+	metrics.parking.clear(ctrl.Name())
+
 	return &guarded{QController: ctrl, timeout: timeout, metrics: metrics}
 }
 
 // Reconcile implements controller.QController.
 func (g *guarded) Reconcile(ctx context.Context, logger *zap.Logger, r controller.QRuntime, ptr resource.Pointer) error {
+	object := parked{ptr.Type(), ptr.ID()}
+	g.metrics.parking.leave(g.Name(), object)
+
+	err := g.reconcile(ctx, logger, r, ptr)
+	if requeue, ok := errors.AsType[*controller.RequeueError](err); ok {
+		g.metrics.parking.park(g.Name(), object, time.Now().Add(requeue.Interval()))
+	}
+
+	return err
+}
+
+func (g *guarded) reconcile(ctx context.Context, logger *zap.Logger, r controller.QRuntime, ptr resource.Pointer) error {
 	limited, cancel := context.WithTimeout(ctx, g.timeout)
 	defer cancel()
 

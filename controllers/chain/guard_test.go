@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/cosi-project/runtime/pkg/controller"
@@ -45,12 +46,14 @@ func TestAGuardTellsWaitingFromFailing(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			registry := prometheus.NewRegistry()
-			guarded := chain.Guard(ends{with: test.err}, time.Second, chain.NewMetrics(registry))
+			metrics := chain.NewMetrics(registry)
+			guarded := chain.Guard(ends{with: test.err}, time.Second, metrics)
 
-			err := guarded.Reconcile(t.Context(), zap.NewNop(), nil, nil)
+			err := guarded.Reconcile(t.Context(), zap.NewNop(), nil, chain.VM("web"))
 
 			requeue, ok := errors.AsType[*controller.RequeueError](err)
 			require.Equal(t, test.requeued, ok && requeue.Err() == nil)
+			require.Equal(t, test.requeued, metrics.Parked("ends") == 1, "what is to be looked at later is parked")
 			require.NotErrorIs(t, err, context.Canceled, "COSI would take it for success")
 
 			families, err := registry.Gather()
@@ -64,4 +67,31 @@ func TestAGuardTellsWaitingFromFailing(t *testing.T) {
 			require.Equal(t, test.failed, slices.Contains(names, "gateway_reconcile_errors_total"))
 		})
 	}
+}
+
+func TestAnObjectIsParkedUntilItsTimeComesOrItIsLookedAt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		metrics := chain.NewMetrics(prometheus.NewRegistry())
+		waits := chain.Guard(ends{with: controller.NewRequeueInterval(time.Minute)}, time.Second, metrics)
+		look := func(ctrl controller.QController, vm string) {
+			_ = ctrl.Reconcile(t.Context(), zap.NewNop(), nil, chain.VM(vm))
+		}
+
+		look(waits, "a")
+		look(waits, "b")
+		look(waits, "b")
+		require.Equal(t, int64(2), metrics.Parked("ends"))
+		require.Zero(t, metrics.Parked("another"))
+
+		time.Sleep(30 * time.Second)
+		look(waits, "b")
+		time.Sleep(30 * time.Second)
+		require.Equal(t, int64(1), metrics.Parked("ends"), "a waits for a worker now")
+
+		// A controller that is built anew has an empty queue.
+		done := chain.Guard(ends{}, time.Second, metrics)
+		require.Zero(t, metrics.Parked("ends"))
+		look(done, "b")
+		require.Zero(t, metrics.Parked("ends"))
+	})
 }

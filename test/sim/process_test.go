@@ -84,6 +84,7 @@ func newProcess(w *world) (*process, error) {
 	}
 
 	p.intake, p.guard = intake.NewMetrics(p.registry), chain.NewMetrics(p.registry)
+	p.pacer.Discount(p.guard.Parked)
 	p.admission = store.NewAdmission(p.config.Policy, p.store.Journal())
 	p.admission.Hold("VM", resources.ControllerPlacement, resources.ControllerNetwork, resources.ControllerVM)
 	p.pool = hypervisor.NewPool(map[string]hypervisor.Opener{"sim": p.gate.opener(sim.NewOpener(w.sim), w)}, gatewayID,
