@@ -90,7 +90,7 @@ func TestPoolConnectsInTheBackground(t *testing.T) {
 
 		families, err := registry.Gather()
 		require.NoError(t, err)
-		require.Len(t, families, 3)
+		require.Len(t, families, 4)
 		require.Equal(t, 1, count(t, registry, "gateway_host_connected"))
 
 		unregister()
