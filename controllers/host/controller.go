@@ -144,6 +144,11 @@ func (c *Controller) Reconcile(ctx context.Context, _ *zap.Logger, r controller.
 		return err
 	}
 
+	return c.connect(ctx, r, host)
+}
+
+// connect sees to it that there is a connection, and tells how it is.
+func (c *Controller) connect(ctx context.Context, r controller.QRuntime, host *resources.Host) error {
 	c.pool.Ensure(host.Metadata().ID(), host.TypedSpec().URI)
 
 	connection := c.pool.Status(host.Metadata().ID())
@@ -162,8 +167,8 @@ func (c *Controller) Reconcile(ctx context.Context, _ *zap.Logger, r controller.
 	}
 }
 
-// tearDown ends the connection once nobody else holds the host: as long as VMs are on it, placement does, and they are
-// taken apart through this connection.
+// tearDown ends the connection once nobody else holds the host: as long as VMs or images are on it, placement or image does, and
+// they are taken apart through this connection, which a process that was started meanwhile has yet to make.
 func (c *Controller) tearDown(ctx context.Context, r controller.QRuntime, host *resources.Host) error {
 	held := *host.Metadata().Finalizers()
 	if !held.Has(finalizer) {
@@ -179,11 +184,7 @@ func (c *Controller) tearDown(ctx context.Context, r controller.QRuntime, host *
 	}
 
 	if len(held) > 1 {
-		connection := c.pool.Status(host.Metadata().ID())
-
-		_, err := c.writeStatus(ctx, r, host, &connection)
-
-		return err // the next finalizer that goes wakes us
+		return c.connect(ctx, r, host) // the next finalizer that goes wakes us
 	}
 
 	c.pool.Remove(host.Metadata().ID())

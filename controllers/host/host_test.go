@@ -206,6 +206,18 @@ func TestTeardownWaitsForWhoUsesTheHost(t *testing.T) {
 		_, err = w.pool.Driver("a")
 		require.NoError(t, err, "the VMs on it are taken apart through the connection")
 
+		w.stop()
+		w.start()
+		w.pass(time.Second)
+		require.NoError(t, driverError(w), "which a new process makes anew")
+
+		w.sim.Host("a").Kill(false)
+		w.pass(time.Minute)
+		require.False(t, w.status().Connected)
+		w.sim.Host("a").Revive()
+		w.pass(time.Minute)
+		require.True(t, w.status().Connected)
+
 		number := get(w, resources.NewHostStatus("a")).Metadata().Version().Value()
 		require.NoError(t, w.state.RemoveFinalizer(t.Context(), ptr, resources.ControllerPlacement))
 		w.pass(time.Second)

@@ -169,8 +169,7 @@ func (p *pass) put(ctx context.Context, name, former string) (done bool, err err
 	}
 
 	if !ok {
-		// It has our VM's domain, or was chosen, and is gone in this moment: its event will wake the VM.
-		return true, p.block(ctx, name)
+		return true, p.leaving(ctx, name)
 	}
 
 	if former == name {
@@ -191,6 +190,13 @@ func (p *pass) put(ctx context.Context, name, former string) (done bool, err err
 	return true, nil
 }
 
+// leaving leaves the VM unplaced while a host goes that has its domain, or was chosen in this moment: its event wakes the VM.
+func (p *pass) leaving(ctx context.Context, name string) error {
+	return p.nowhere(ctx, resources.VMPlacementSpec{
+		Revision: p.revision(), Reason: resources.ReasonUnschedulable, Message: fmt.Sprintf("host %s is just being removed", name),
+	}, name)
+}
+
 // block leaves the VM unplaced until a host was asked.
 func (p *pass) block(ctx context.Context, name string) error {
 	var (
@@ -199,8 +205,6 @@ func (p *pass) block(ctx context.Context, name string) error {
 	)
 
 	switch {
-	case h == nil || !h.declared:
-		spec.Reason, spec.Message = resources.ReasonUnschedulable, fmt.Sprintf("host %s has the VM's domain and is being removed", name)
 	case h.connected || h.generation == 0 && !h.failed:
 		spec.Reason, spec.Message = resources.ReasonPending, fmt.Sprintf("host %s has not said yet whether it has the VM's domain", name)
 	default:
@@ -211,7 +215,7 @@ func (p *pass) block(ctx context.Context, name string) error {
 		return err
 	}
 
-	if h != nil && h.connected {
+	if h.connected {
 		return controller.NewRequeueInterval(askAgain)
 	}
 
