@@ -1,6 +1,5 @@
 # The gateway with the libvirt client library, which it opens at run time. Build: docker build --target gateway -t gateway .
 FROM golang:1.26-bookworm AS build
-ARG VERSION=unknown
 ENV CGO_ENABLED=1 TAGS=libvirt_dlopen,libvirt_without_lxc,libvirt_without_qemu
 WORKDIR /src
 COPY go.mod go.sum ./
@@ -9,6 +8,7 @@ RUN go mod download \
  && go build -o /nats-server github.com/nats-io/nats-server/v2 \
  && go build -tags "$TAGS" libvirt.org/go/libvirt
 COPY . .
+ARG VERSION=unknown
 RUN go build -tags "$TAGS" -ldflags "-X main.version=$VERSION" -o /gateway ./cmd/gateway
 
 FROM debian:bookworm-slim AS nats
@@ -37,9 +37,12 @@ CMD ["run", "--config", "/etc/gateway/config.yaml"]
 FROM debian:bookworm-slim AS libvirt
 RUN apt-get update \
  && DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends \
-      libvirt-daemon-system libvirt-daemon-driver-qemu libvirt-clients qemu-system-x86 qemu-utils dnsmasq-base iptables iproute2 tini \
+      libvirt-daemon-system libvirt-daemon-driver-qemu libvirt-clients qemu-system-x86 qemu-utils ovmf dnsmasq-base iptables \
+      iproute2 tini \
  && rm -rf /var/lib/apt/lists/* \
  && printf 'user = "root"\ngroup = "root"\nsecurity_driver = "none"\nnamespaces = []\ncgroup_controllers = []\nstdio_handler = "file"\n' >> /etc/libvirt/qemu.conf \
  && printf 'auth_unix_rw = "none"\nunix_sock_rw_perms = "0777"\n' >> /etc/libvirt/libvirtd.conf
+HEALTHCHECK --interval=10s --timeout=5s --start-period=30s CMD ["virsh", "-q", "-c", "qemu:///system", "list"]
 ENTRYPOINT ["tini", "--"]
-CMD ["libvirtd"]
+# What runs ends with the container. What /run/libvirt, a volume, still says about it names processes that are others by now.
+CMD ["sh", "-c", "find /run/libvirt -mindepth 1 -delete && exec libvirtd"]

@@ -4,6 +4,8 @@ import (
 	"encoding"
 	"fmt"
 	"reflect"
+	"regexp"
+	"strconv"
 	"strings"
 	"sync"
 
@@ -190,6 +192,19 @@ func (d *decoder) absent(key, value *yaml.Node, path string) bool {
 	return true
 }
 
+// fieldName is what names of fields look like, ours and those that people mistake for them.
+var fieldName = regexp.MustCompile(`^[A-Za-z_$][A-Za-z0-9_.$/-]{0,63}$`)
+
+// quotedField is the name of an unknown field where it could be one. Anything else is not repeated: a link in a documents
+// directory may lead to any file of the machine, as one of passwords, and errors are published.
+func quotedField(name string) string {
+	if !fieldName.MatchString(name) {
+		return "(no name of a field)"
+	}
+
+	return strconv.Quote(name)
+}
+
 // unknown notes a field that does not exist, with the nearest that does.
 func (d *decoder) unknown(key *yaml.Node, path string, names []string) {
 	if d.full() {
@@ -208,7 +223,7 @@ func (d *decoder) unknown(key *yaml.Node, path string, names []string) {
 		where = " in " + path
 	}
 
-	d.errs = append(d.errs, Error{File: d.file, Line: key.Line, Column: key.Column, Message: fmt.Sprintf("unknown field %.64q%s%s", key.Value, where, hint)})
+	d.errs = append(d.errs, Error{File: d.file, Line: key.Line, Column: key.Column, Message: "unknown field " + quotedField(key.Value) + where + hint})
 }
 
 // enum checks the value of a field that has an `enum` tag.

@@ -307,3 +307,19 @@ func TestCaseV8TextThatLooksLikeMarkupStaysText(t *testing.T) {
 	require.Equal(t, `a"b<c>&`, label)
 	require.Equal(t, "</name><x/>", documents[0].Resource.(*resources.VMConfig).TypedSpec().Description)
 }
+
+// A link in a documents directory may lead to a file of passwords, and errors are published.
+func TestWhatIsNoNameOfFieldsIsNotRepeated(t *testing.T) {
+	for name, text := range map[string]string{
+		"a field":            "root:$6$salt$hash:1: 1\n",
+		"a field, twice":     "root:$6$salt$hash:1: 1\nroot:$6$salt$hash:1: 1\n",
+		"a field of objects": vmText("a", "'root:$6$salt$hash:1': 1"),
+		"no field":           "root:$6$salt$hash:1\n",
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := Decode("f.yaml", []byte(text))
+			require.Error(t, err)
+			require.NotContains(t, err.Error(), "hash")
+		})
+	}
+}

@@ -217,7 +217,7 @@ func (p *parser) keys(n *yaml.Node) *yaml.Node {
 		case key.Value == "<<" && key.Style == 0 && key.Tag == "!!merge":
 			merged = append(merged, p.sources(value)...)
 		case seen[key.Value] > 0:
-			p.fail(n.Content[i], "%q is already given in line %d", key.Value, seen[key.Value])
+			p.fail(n.Content[i], "%s is already given in line %d", quotedField(key.Value), seen[key.Value])
 		default:
 			seen[key.Value] = max(key.Line, 1)
 			own = append(own, key, value)

@@ -1,11 +1,13 @@
 package config
 
 import (
+	"cmp"
 	"fmt"
 	"net"
 	"net/url"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -21,7 +23,26 @@ const (
 	maxPrefix = 63
 )
 
+// natsSchemes are those that the NATS client connects by.
+var natsSchemes = []string{"nats", "tls", "ws", "wss"}
+
+// imageSchemes are those that images are fetched by.
+var imageSchemes = []string{"https", "http"}
+
 var natsPrefix = regexp.MustCompile(`^[a-z0-9-]+$`)
+
+// Check holds the configuration against its limits again, after fields were set above the file and the environment. from names
+// what each of those came from, by the field's path, as in {"http.listen": "--listen"}. The error is of type Errors.
+func (c *Config) Check(from map[string]string) error {
+	var errs Errors
+
+	for _, f := range c.validate(func(string) bool { return false }) {
+		field, _, _ := strings.Cut(f.Path, "[")
+		errs = append(errs, Error{File: cmp.Or(from[field], f.Path), Message: f.Message})
+	}
+
+	return errs.err()
+}
 
 // validate checks what types can't say. given reports whether a key was set by the file or a variable.
 func (c *Config) validate(given func(path string) bool) (errs resources.FieldErrors) {
@@ -35,11 +56,7 @@ func (c *Config) validate(given func(path string) bool) (errs resources.FieldErr
 		errs.Add("dataDir", "a directory is required")
 	}
 
-	for i, directory := range c.Documents {
-		if directory == "" {
-			errs.Add(fmt.Sprintf("documents[%d]", i), "a directory is required")
-		}
-	}
+	validateDocuments(c.Documents, &errs)
 
 	if r := c.Resync.Std(); r < minResync || r > maxResync {
 		errs.Add("resync", "%s is not between %s and %s", c.Resync, resources.Duration(minResync), resources.Duration(maxResync))
@@ -54,6 +71,45 @@ func (c *Config) validate(given func(path string) bool) (errs resources.FieldErr
 	c.NATS.validate(given, &errs)
 
 	return errs
+}
+
+// validateDocuments checks the directories of documents: a file that were in two of them would be in conflict with itself.
+func validateDocuments(directories []string, errs *resources.FieldErrors) {
+	for i, directory := range directories {
+		path := fmt.Sprintf("documents[%d]", i)
+
+		if directory == "" {
+			errs.Add(path, "a directory is required")
+
+			continue
+		}
+
+		for j, other := range directories {
+			// Of two that are equal the second one is at fault.
+			if j != i && other != "" && contains(other, directory) && (j < i || !contains(directory, other)) {
+				errs.Add(path, "%s is taken already: it is within %s, documents[%d], which is read with all that is below it", directory, other, j)
+
+				break
+			}
+		}
+	}
+}
+
+// contains reports whether a path is the directory, or is below it. Relative ones are below the working directory.
+func contains(directory, path string) bool {
+	from, err := filepath.Abs(directory)
+	if err != nil {
+		return false
+	}
+
+	to, err := filepath.Abs(path)
+	if err != nil {
+		return false
+	}
+
+	below, err := filepath.Rel(from, to)
+
+	return err == nil && filepath.IsLocal(below)
 }
 
 func (p Policy) validate(errs *resources.FieldErrors) {
@@ -72,9 +128,11 @@ func (p Policy) validate(errs *resources.FieldErrors) {
 	}
 
 	for i, entry := range p.ImageURLs {
-		isScheme := entry != "" && !strings.ContainsAny(entry, ":/")
-		if u, err := url.Parse(entry); !isScheme && (err != nil || u.Host == "" || u.RawQuery != "") {
-			errs.Add(fmt.Sprintf("policy.imageURLs[%d]", i), "%q is neither a scheme nor a URL, as https or http://127.0.0.1:8000/", entry)
+		u, err := url.Parse(entry)
+		isURL := err == nil && u.Host != "" && u.RawQuery == "" && slices.Contains(imageSchemes, u.Scheme)
+
+		if !isURL && !slices.Contains(imageSchemes, entry) {
+			errs.Add(fmt.Sprintf("policy.imageURLs[%d]", i), "%q is neither a scheme nor a URL that images are fetched by, as https or http://127.0.0.1:8000/", entry)
 		}
 	}
 }
@@ -115,8 +173,13 @@ func (n NATS) validate(given func(path string) bool, errs *resources.FieldErrors
 	}
 
 	for server := range strings.SplitSeq(n.URL, ",") {
-		if u, err := url.Parse(strings.TrimSpace(server)); err != nil || u.Host == "" {
+		u, err := url.Parse(strings.TrimSpace(server))
+
+		switch {
+		case err != nil || u.Host == "":
 			errs.Add("nats.url", "not a URL, as nats://broker:4222")
+		case !slices.Contains(natsSchemes, u.Scheme):
+			errs.Add("nats.url", "%q is no scheme of a NATS server: use one of %s", u.Scheme, strings.Join(natsSchemes, ", "))
 		}
 	}
 

@@ -1,6 +1,7 @@
 package requests
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -42,20 +43,14 @@ func (s *Service) fail(v verb, r micro.Request, err error) {
 
 	if refused, ok := errors.AsType[*refusal](err); ok {
 		code, expected = refused.code, true
-		problem.Reason = code
 	}
 
 	if !expected {
 		s.Logger.Warn("a request failed", zap.String("verb", v.name), zap.Error(err))
 	}
 
-	if code == "" {
-		code = map[int]string{http.StatusNotFound: CodeNotFound, http.StatusInternalServerError: CodeInternal}[status]
-	}
-
-	if code == "" {
-		code = CodeInvalid
-	}
+	ofStatus := map[int]string{http.StatusNotFound: CodeNotFound, http.StatusInternalServerError: CodeInternal}
+	problem.Reason = cmp.Or(code, ofStatus[status], CodeInvalid)
 
 	body, err := json.Marshal(problem)
 	if err != nil {
@@ -68,7 +63,7 @@ func (s *Service) fail(v verb, r micro.Request, err error) {
 
 	s.reply(v, r, &nats.Msg{Data: body, Header: nats.Header{
 		micro.ErrorHeader:     []string{oneLine(strings.Join(problem.Errors, "; "))},
-		micro.ErrorCodeHeader: []string{code},
+		micro.ErrorCodeHeader: []string{problem.Reason},
 	}})
 }
 

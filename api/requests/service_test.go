@@ -250,6 +250,7 @@ func TestRequestsThatCantBeServedSayWhy(t *testing.T) {
 			require.Equal(t, tc.code, code(answer))
 			require.Contains(t, answer.Header.Get("Nats-Service-Error"), tc.message)
 			require.NotEmpty(t, problem.Errors)
+			require.Equal(t, tc.code, problem.Reason, "the body says it as the header does")
 		})
 	}
 }

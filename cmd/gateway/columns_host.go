@@ -89,9 +89,19 @@ func fileValues(o *client.Object, _ time.Time) ([]string, error) {
 	}
 
 	return []string{
-		status.Path, strconv.Itoa(len(status.Objects) - failed), strconv.Itoa(failed), problem, strconv.FormatInt(status.Bytes, 10),
+		status.Path, strconv.Itoa(len(status.Objects) - failed), strconv.Itoa(failed), firstLine(problem), strconv.FormatInt(status.Bytes, 10),
 		o.Metadata.Name, status.Digest,
 	}, nil
+}
+
+// firstLine is the first of a text's lines, with how many there are beside it: `gateway describe file PATH` has them all.
+func firstLine(text string) string {
+	first, rest, more := strings.Cut(text, "\n")
+	if !more {
+		return first
+	}
+
+	return fmt.Sprintf("%s (and %d more)", first, strings.Count(rest, "\n")+1)
 }
 
 func rootValues(o *client.Object, _ time.Time) ([]string, error) {

@@ -65,10 +65,11 @@ func TestEachKindHasItsColumns(t *testing.T) {
 			"FileStatus", "", `{"path": "/d/a.yaml", "bytes": 9, "objects": [{"kind": "VM", "name": "a", "outcome": "created"},
 			{"kind": "VM", "name": "b", "outcome": "conflict", "message": "is declared by api"}]}`, false, "/d/a.yaml|1|1|VM/b: is declared by api",
 		},
-		"a file with a fault": {"FileStatus", "", `{"path": "/d/a.yaml", "applyError": "a.yaml:1:1: broken"}`, false, "/d/a.yaml|0|0|a.yaml:1:1: broken"},
-		"a directory":         {"FileRoot", "", `{"path": "/d", "available": true, "files": 3, "reason": "Ready"}`, false, "/d|true|3|Ready|"},
-		"any other kind":      {"VMPlacement", `{"host": "a", "reason": "Placed"}`, "", false, "x|a|Placed|1m"},
-		"what has no value":   {"DeletionGuard", "", `{"root": "/d", "count": 3}`, false, "x|/d|3|1m"},
+		"a file with a fault":        {"FileStatus", "", `{"path": "/d/a.yaml", "applyError": "a.yaml:1:1: broken"}`, false, "/d/a.yaml|0|0|a.yaml:1:1: broken"},
+		"a file with several faults": {"FileStatus", "", `{"path": "/d/a.yaml", "applyError": "a.yaml:1:1: broken\na.yaml:2:1: odd\na.yaml:3:1: wrong"}`, false, "/d/a.yaml|0|0|a.yaml:1:1: broken (and 2 more)"},
+		"a directory":                {"FileRoot", "", `{"path": "/d", "available": true, "files": 3, "reason": "Ready"}`, false, "/d|true|3|Ready|"},
+		"any other kind":             {"VMPlacement", `{"host": "a", "reason": "Placed"}`, "", false, "x|a|Placed|1m"},
+		"what has no value":          {"DeletionGuard", "", `{"root": "/d", "count": 3}`, false, "x|/d|3|1m"},
 	} {
 		t.Run(text, func(t *testing.T) {
 			kind, ok := resources.KindByName(test.kind)

@@ -15,7 +15,13 @@ func needShell(root *cobra.Command) {
 
 	for _, cmd := range root.Commands() {
 		if cmd.Name() == "completion" {
-			cmd.Args = unknownCommand
+			cmd.Args = func(_ *cobra.Command, args []string) error {
+				if len(args) > 0 {
+					return usageError("%q is not a shell that is known: bash, zsh, fish or powershell", args[0])
+				}
+
+				return nil
+			}
 			cmd.RunE = func(*cobra.Command, []string) error { return usageError("name a shell: bash, zsh, fish or powershell") }
 		}
 	}

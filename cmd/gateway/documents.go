@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 
+	"golang.org/x/sys/unix"
+
 	"gateway/config"
 )
 
@@ -21,6 +23,8 @@ type source struct {
 	name      string
 	data      []byte
 	documents []config.Document
+	// fault says why a file of a directory can't be read; empty where it was.
+	fault string
 }
 
 // decode is config.Decode, or what checks more.
@@ -50,6 +54,12 @@ func (a *app) readSources(names []string, decode decode) ([]source, config.Error
 	declared := map[string]string{}
 
 	for i := range sources {
+		if fault := sources[i].fault; fault != "" {
+			faults = append(faults, config.Error{File: sources[i].name, Message: fault})
+
+			continue
+		}
+
 		documents, err := decode(sources[i].name, sources[i].data)
 		if found, ok := errors.AsType[config.Errors](err); ok {
 			faults = append(faults, found...)
@@ -59,6 +69,11 @@ func (a *app) readSources(names []string, decode decode) ([]source, config.Error
 
 		sources[i].documents = documents
 		faults = append(faults, twice(declared, documents)...)
+	}
+
+	// No fault, as a script may have none to declare today; who named the wrong file has to hear it all the same.
+	if len(declared) == 0 && len(faults) == 0 {
+		fmt.Fprintf(a.err, "gateway: no document is in %s\n", strings.Join(names, ", "))
 	}
 
 	return sources, faults, nil
@@ -97,25 +112,58 @@ func (a *app) read(name string) ([]source, error) {
 		return nil, fmt.Errorf("%s: %w", name, bare(err))
 	}
 
-	paths := []string{name}
-	if info.IsDir() {
-		if paths, err = documentFiles(name); err != nil {
-			return nil, err
+	if !info.IsDir() {
+		// What is named may be a pipe, as of <(…); whoever names one that nobody writes to waits.
+		data, err := readDocuments(name, 0)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", name, bare(err))
 		}
+
+		return []source{{name: name, data: data}}, nil
 	}
 
-	sources := make([]source, 0, len(paths))
+	paths, err := documentFiles(name)
+	if err != nil {
+		return nil, err
+	}
 
-	for _, path := range paths {
-		data, err := os.ReadFile(path)
+	sources := make([]source, len(paths))
+
+	for i, path := range paths {
+		sources[i].name = path
+
+		data, err := readDocuments(path, unix.O_NONBLOCK)
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w", path, bare(err))
+			sources[i].fault = bare(err).Error()
 		}
 
-		sources = append(sources, source{name: path, data: data})
+		sources[i].data = data
 	}
 
 	return sources, nil
+}
+
+// readDocuments reads a file, of which no more than one byte above the limit counts. With unix.O_NONBLOCK it can't block, and
+// takes only what a documents directory would: a regular file.
+func readDocuments(path string, flags int) ([]byte, error) {
+	file, err := os.OpenFile(path, os.O_RDONLY|flags, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close() //nolint:errcheck // only read from
+
+	if flags&unix.O_NONBLOCK != 0 {
+		info, err := file.Stat()
+		if err != nil {
+			return nil, err
+		}
+
+		if !info.Mode().IsRegular() {
+			return nil, fmt.Errorf("is not a regular file (%s)", info.Mode().Type())
+		}
+	}
+
+	return io.ReadAll(io.LimitReader(file, maxDocumentFile+1))
 }
 
 // documentFiles returns the files below a directory that a documents directory would take, sorted.

@@ -56,8 +56,11 @@ func (a *app) powerCommand(name, about, power string) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: name + " VM [--for DURATION]", Short: short, Long: about,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if duration < 0 {
+			switch {
+			case duration < 0:
 				return usageError("--for: %s is negative", duration)
+			case duration == 0 && cmd.Flags().Changed("for"):
+				return usageError("--for: 0 is no time: leave it out for as long as nothing else is said")
 			}
 
 			message := fmt.Sprintf("VM/%s is to be %s", args[0], power)

@@ -48,16 +48,22 @@ func (f *runFlags) load() (*config.Config, error) {
 		return nil, err
 	}
 
+	from := map[string]string{}
+
 	if len(f.documents) > 0 {
-		cfg.Documents = f.documents
+		cfg.Documents, from["documents"] = f.documents, "--documents"
 	}
 
 	if f.dataDir != "" {
-		cfg.DataDir = f.dataDir
+		cfg.DataDir, from["dataDir"] = f.dataDir, "--data-dir"
 	}
 
 	if f.listen != "" {
-		cfg.HTTP.Listen = f.listen
+		cfg.HTTP.Listen, from["http.listen"] = f.listen, "--listen"
+	}
+
+	if err := cfg.Check(from); err != nil {
+		return nil, err
 	}
 
 	return cfg, nil

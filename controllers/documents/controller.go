@@ -107,7 +107,7 @@ func (c *Controller) MapInput(context.Context, *zap.Logger, controller.QRuntime,
 func (c *Controller) Reconcile(ctx context.Context, logger *zap.Logger, r controller.QRuntime, ptr resource.Pointer) error {
 	switch ptr.Type() {
 	case resources.FileEventType:
-		return c.reconcileFile(ctx, r, ptr)
+		return c.reconcileFile(ctx, logger, r, ptr)
 	case resources.FileRootType:
 		return c.reconcileRoot(ctx, logger, r, ptr)
 	case resources.WebhookEventType, resources.MessageEventType:

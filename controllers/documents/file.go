@@ -9,6 +9,7 @@ import (
 
 	"github.com/cosi-project/runtime/pkg/controller"
 	"github.com/cosi-project/runtime/pkg/resource"
+	"go.uber.org/zap"
 
 	"gateway/config"
 	"gateway/controllers/chain"
@@ -28,7 +29,7 @@ const (
 
 // reconcileFile applies a file's documents, and forgets it when it is gone. What it declared is removed by the sweep of its
 // root.
-func (c *Controller) reconcileFile(ctx context.Context, r controller.QRuntime, ptr resource.Pointer) error {
+func (c *Controller) reconcileFile(ctx context.Context, logger *zap.Logger, r controller.QRuntime, ptr resource.Pointer) error {
 	event, err := chain.Get[*resources.FileEvent](ctx, r, ptr)
 	if err != nil || event == nil {
 		return err
@@ -71,6 +72,8 @@ func (c *Controller) reconcileFile(ctx context.Context, r controller.QRuntime, p
 		if err := saveResult(ctx, r, ptr.ID(), spec); err != nil {
 			return fmt.Errorf("error writing the result of %s: %w", event.TypedSpec().Path, err)
 		}
+
+		logFaults(logger, event.TypedSpec().Path, result, &spec)
 
 		if result, err = resultOf(ctx, r, ptr.ID()); err != nil {
 			return err

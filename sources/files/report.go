@@ -237,6 +237,10 @@ func (x *run) writeStatuses(ctx context.Context, root *root, snapshot Snapshot) 
 			return fmt.Errorf("error writing the status of %q: %w", path, err)
 		}
 
+		if status.Error != "" && status.Error != root.statuses[path].Error {
+			x.logger.Warn("a file can't be taken; its last good version stays in force", zap.String("file", path), zap.String("reason", status.Error))
+		}
+
 		root.statuses[path] = status
 	}
 
