@@ -14,7 +14,7 @@ func (a *app) syncCommand() *cobra.Command {
 	var selector string
 
 	cmd := &cobra.Command{
-		Use:               "sync KIND [NAME] [-l SELECTOR]",
+		Use:               "sync KIND NAME|-l SELECTOR",
 		Short:             "Reconcile objects now",
 		Args:              cobra.RangeArgs(1, 2),
 		ValidArgsFunction: a.completeKindName,
