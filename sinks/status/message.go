@@ -1,7 +1,6 @@
 package status
 
 import (
-	"encoding/json"
 	"fmt"
 	"strconv"
 	"time"
@@ -59,6 +58,7 @@ type deletedData struct {
 type encoder struct {
 	names   broker.Names
 	gateway string
+	scratch scratch
 }
 
 // status encodes a VMStatus or HostStatus.
@@ -102,23 +102,23 @@ func (e *encoder) deleted(t *resources.TombstoneSpec) (*nats.Msg, error) {
 }
 
 func (e *encoder) message(kind, name, uid string, number uint64, event cloudEvent) (*nats.Msg, error) {
-	subjects := map[string]string{"VM": "vm/", "Host": "host/"}
+	subject := "vm/" + name
+	if kind == "Host" {
+		subject = "host/" + name
+	}
+
 	revision := strconv.FormatUint(number, 10)
 
 	event.SpecVersion, event.ID, event.Source = "1.0", uid+"/"+revision, "/gateway/"+e.gateway
-	event.Subject, event.DataContentType, event.Revision = subjects[kind]+name, "application/json", revision
+	event.Subject, event.DataContentType, event.Revision = subject, "application/json", revision
 
-	data, err := json.Marshal(event)
+	data, err := e.scratch.marshal(&event)
 	if err != nil {
 		return nil, fmt.Errorf("error encoding the status of %s/%s: %w", kind, name, err)
 	}
 
-	msg := nats.NewMsg(e.names.Status(kind, name))
-	msg.Data = data
-	// Set canonicalises nothing: NATS headers are case-sensitive.
-	msg.Header[headerMessageID] = []string{event.ID}
-	msg.Header[headerContentType] = []string{contentType}
-	msg.Header[headerRevision] = []string{revision}
-
-	return msg, nil
+	// NATS headers are case-sensitive: they are written exactly so.
+	return &nats.Msg{Subject: e.names.Status(kind, name), Data: data, Header: nats.Header{
+		headerMessageID: {event.ID}, headerContentType: {contentType}, headerRevision: {revision},
+	}}, nil
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"sync"
 	"time"
 
 	"github.com/cosi-project/runtime/pkg/resource"
@@ -52,16 +51,13 @@ type Sink struct {
 
 	encoder encoder
 	// The following are owned by Run's goroutine.
-	outbox   *outbox
-	inFlight int
-	done     chan outcome
+	outbox  *outbox
+	flights *flights
 	// failures counts attempts in a row that failed; until resume nothing is sent.
 	failures int
 	resume   <-chan time.Time
 	// told are tombstones that only have to go: their message was acknowledged before.
 	told []*resources.Tombstone
-
-	running sync.WaitGroup
 }
 
 // outcome is what became of a message.
@@ -84,8 +80,6 @@ func New(o Options) *Sink {
 
 // Run publishes until ctx ends. A watch that was overrun is answered by listing again.
 func (s *Sink) Run(ctx context.Context) error {
-	defer s.running.Wait()
-
 	for {
 		err := s.watch(ctx)
 		if ctx.Err() != nil {
@@ -109,9 +103,9 @@ func (s *Sink) watch(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 
-	// A new outbox: what is in flight still reports to the old entries, which nobody looks at.
-	s.outbox, s.inFlight = newOutbox(), 0
-	s.done, s.failures, s.resume, s.told = make(chan outcome, maxInFlight), 0, nil, nil
+	// A new outbox: what becomes of the messages in flight is of no interest any more, since all is published again.
+	s.outbox, s.flights = newOutbox(), newFlights()
+	s.failures, s.resume, s.told = 0, nil, nil
 	events := make(chan []state.Event)
 
 	if err := s.findTombstones(ctx); err != nil {
@@ -132,7 +126,9 @@ func (s *Sink) watch(ctx context.Context) error {
 			return err
 		}
 
-		s.Metrics.Lag.Set(float64(len(s.outbox.queue) + s.inFlight))
+		s.Metrics.Lag.Set(float64(len(s.outbox.queue) + len(s.flights.list)))
+
+		acknowledged, failed := s.flights.oldest()
 
 		select {
 		case <-ctx.Done():
@@ -141,13 +137,12 @@ func (s *Sink) watch(ctx context.Context) error {
 			if err := s.note(batch); err != nil {
 				return err
 			}
-		case o := <-s.done:
-			s.finish(ctx, o)
-
-			// Acknowledgements come in bursts: what they make room for goes out behind one barrier.
-			for range len(s.done) {
-				s.finish(ctx, <-s.done)
-			}
+		case <-acknowledged:
+			s.land(ctx, nil)
+		case err := <-failed:
+			s.land(ctx, err)
+		case <-s.flights.sweep.C:
+			s.sweep(ctx)
 		case <-s.resume:
 			s.resume = nil
 		}
@@ -188,7 +183,7 @@ func kindOf(r resource.Resource) string {
 // publish sends what the queue has, as far as messages may be in flight, after one barrier for all of it: what is told
 // outside is durable, so that a number is never used again for something else.
 func (s *Sink) publish(ctx context.Context) error {
-	room := maxInFlight - s.inFlight
+	room := maxInFlight - len(s.flights.list)
 	if room <= 0 || len(s.outbox.queue) == 0 || s.resume != nil {
 		return nil
 	}
@@ -265,8 +260,6 @@ func (s *Sink) send(ctx context.Context, e *entry) {
 		return
 	}
 
-	s.inFlight++
-
 	var future jetstream.PubAckFuture
 	if err == nil {
 		future, err = s.Publisher.PublishMsgAsync(msg)
@@ -277,42 +270,17 @@ func (s *Sink) send(ctx context.Context, e *entry) {
 
 	if err != nil {
 		o.err = err
-		s.report(ctx, o)
+		s.finish(ctx, o)
 
 		return
 	}
 
-	// One goroutine a message in flight: at most maxInFlight.
-	s.running.Go(func() {
-		timeout := time.NewTimer(ackTimeout)
-		defer timeout.Stop()
-
-		select {
-		case <-future.Ok():
-		case o.err = <-future.Err():
-		case <-timeout.C:
-			o.err = errors.New("no acknowledgement within " + ackTimeout.String())
-		case <-ctx.Done():
-			return
-		}
-
-		s.report(ctx, o)
-	})
-}
-
-// report hands an outcome to Run's goroutine. done has room for every message in flight, so this never blocks for long.
-func (s *Sink) report(ctx context.Context, o outcome) {
-	select {
-	case s.done <- o:
-	case <-ctx.Done():
-	}
+	s.flights.add(o, future)
 }
 
 // finish takes an outcome: what was acknowledged is off the entry, what failed is tried again later, newest first.
 func (s *Sink) finish(ctx context.Context, o outcome) {
 	e := o.entry
-	s.inFlight--
-
 	e.flying = false
 
 	if o.err == nil && o.tombstone != nil {
