@@ -260,6 +260,10 @@ type DomainPlan struct {
 	Observed Domain
 }
 
+// LeaseTime is how long an address on a network of the gateway's stays with a guest that is gone, at most: the shortest time
+// that dnsmasq takes. A guest that runs renews every minute, a packet each way.
+const LeaseTime = 2 * time.Minute
+
 // NetworkSpec is a libvirt network that the gateway makes.
 type NetworkSpec struct {
 	// Name on the hypervisor.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/netip"
 	"reflect"
+	"time"
 
 	"github.com/cosi-project/runtime/pkg/controller"
 	"github.com/cosi-project/runtime/pkg/resource"
@@ -36,6 +37,8 @@ type network struct {
 	// addresses has the VM of each address that is taken; low is an address below which none is free.
 	addresses map[netip.Addr]string
 	low       netip.Addr
+	// cooling are those that were taken a short while ago.
+	cooling cooling
 	// found is what hosts had of it when they were first looked at.
 	found *found
 	// declared has the VMs whose documents ask for an address.
@@ -120,7 +123,7 @@ func (d *document) contains(address string) bool {
 }
 
 // give returns an address that is free for an interface; the zero address when there is none. One that a host had an entry
-// for is given to another MAC only when no other is left.
+// for, or may have a lease of, is given to another MAC only when no other is left.
 func (n *network) give(vm, mac string, chosen map[netip.Addr]bool) netip.Addr {
 	if a := n.found.entries[mac]; a.IsValid() && n.doc.usable(a) && !chosen[a] && n.wanted(a, vm) == "" {
 		if _, taken := n.addresses[a]; !taken {
@@ -128,15 +131,29 @@ func (n *network) give(vm, mac string, chosen map[netip.Addr]bool) netip.Addr {
 		}
 	}
 
-	if a := n.first(vm, chosen, n.found.promised); a.IsValid() || len(n.found.promised) == 0 {
-		return a
+	n.cooling.expire(time.Now())
+
+	promised := func(a netip.Addr) bool {
+		_, found := n.found.promised[a]
+
+		return found
 	}
 
-	return n.first(vm, chosen, nil)
+	for _, avoid := range []func(netip.Addr) bool{
+		func(a netip.Addr) bool { return promised(a) || n.cooling.hot(a, vm) },
+		promised,
+		func(netip.Addr) bool { return false },
+	} {
+		if a := n.first(vm, chosen, avoid); a.IsValid() {
+			return a
+		}
+	}
+
+	return netip.Addr{}
 }
 
-// first returns the first address that is free for a VM and not promised; the zero address when there is none.
-func (n *network) first(vm string, chosen map[netip.Addr]bool, promised map[netip.Addr]struct{}) netip.Addr {
+// first returns the first address that is free for a VM and not to be avoided; the zero address when there is none.
+func (n *network) first(vm string, chosen map[netip.Addr]bool, avoid func(netip.Addr) bool) netip.Addr {
 	first, last := n.doc.spec.Bounds()
 	if !first.IsValid() || !last.IsValid() {
 		return netip.Addr{}
@@ -158,7 +175,7 @@ func (n *network) first(vm string, chosen map[netip.Addr]bool, promised map[neti
 
 		contiguous = contiguous && taken
 
-		if _, no := promised[a]; !no && !taken && !chosen[a] && n.doc.usable(a) && n.wanted(a, vm) == "" {
+		if !taken && !avoid(a) && !chosen[a] && n.doc.usable(a) && n.wanted(a, vm) == "" {
 			return a
 		}
 	}
@@ -210,6 +227,7 @@ func number(a netip.Addr) int {
 func (n *network) take(address, vm string) {
 	if a, err := netip.ParseAddr(address); err == nil {
 		n.addresses[a] = vm
+		n.cooling.taken(a)
 	}
 }
 
@@ -220,6 +238,7 @@ func (n *network) release(address, vm string) {
 	}
 
 	delete(n.addresses, a)
+	n.cooling.add(a, vm, time.Now())
 
 	if a.Less(n.low) {
 		n.low = a

@@ -18,7 +18,8 @@ import (
 // releaseLeases gives back the leases of hosts that left a network. dnsmasq keeps a lease until its time is over, and
 // would refuse its address to the next owner until then. libvirt has no call for it: the release is sent as the guest
 // would have sent it, which is possible on the hypervisor itself only. Elsewhere, and where it fails, the short leases of
-// our networks end by themselves, and the next owner moves to its address with its next renewal.
+// our networks end by themselves: the address is given to another VM only when none else is free, and that one moves to it
+// with its next renewal.
 func releaseLeases(net *libvirt.Network, doc *libvirtxml.Network, gone []hypervisor.NetworkHost) {
 	if doc.Bridge == nil || len(doc.IPs) == 0 || len(gone) == 0 {
 		return

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"time"
 
 	"libvirt.org/go/libvirtxml"
 
@@ -15,10 +16,6 @@ import (
 // noPing tells dnsmasq not to ping an address before it offers it: the gateway knows who has which, and the wait doubles
 // the time until a guest has its address.
 const noPing = "no-ping"
-
-// leaseMinutes is how long an address stays with a guest that is gone: the shortest time that dnsmasq takes. A guest that
-// runs renews every minute, a packet each way.
-const leaseMinutes = 2
 
 // SetNetwork writes to a network's definition what the gateway owns of it. doc may be empty.
 func SetNetwork(doc *libvirtxml.Network, spec *hypervisor.NetworkSpec, host Host) error {
@@ -52,7 +49,7 @@ func SetNetwork(doc *libvirtxml.Network, spec *hypervisor.NetworkSpec, host Host
 		DHCP: &libvirtxml.NetworkDHCP{
 			Ranges: []libvirtxml.NetworkDHCPRange{{
 				Start: spec.First, End: spec.Last,
-				Lease: &libvirtxml.NetworkDHCPLease{Expiry: leaseMinutes, Unit: "minutes"},
+				Lease: &libvirtxml.NetworkDHCPLease{Expiry: uint(hypervisor.LeaseTime / time.Minute), Unit: "minutes"},
 			}},
 		},
 	}
