@@ -195,13 +195,21 @@ func (o *Operations) replayMessage(ctx context.Context, c Caller, old *recordedE
 	}
 
 	event, owner := renewed(c, old, d)
-	if err := o.state.Create(ctx, event, state.WithCreateOwner(owner)); err != nil {
+	attributes := resources.AttributesOf(event)
+
+	entry, err := replayEntry(attributes, old, d, c)
+	if err != nil {
+		return Replayed{}, err
+	}
+
+	joined, finish := o.Store.Journal().Join(ctx, entry)
+
+	if err := o.state.Create(joined, event, state.WithCreateOwner(owner)); err != nil {
 		return Replayed{}, fmt.Errorf("error creating the replay of event %s: %w", a.ID, err)
 	}
 
-	attributes := resources.AttributesOf(event)
-	if err := o.recordReplay(attributes, old, d, c); err != nil {
-		return Replayed{}, err
+	if err := finish(); err != nil {
+		return Replayed{}, fmt.Errorf("error recording event %s: %w", attributes.ID, err)
 	}
 
 	return Replayed{ID: a.ID, As: attributes.ID, Target: attributes.Target}, nil
@@ -235,10 +243,11 @@ func renewed(c Caller, old *recordedEvent, d declaration) (event resource.Resour
 	return event, owner
 }
 
-func (o *Operations) recordReplay(a *resources.EventAttributes, old *recordedEvent, d declaration, c Caller) error {
+// replayEntry is what the journal keeps of a replay.
+func replayEntry(a *resources.EventAttributes, old *recordedEvent, d declaration, c Caller) (store.Entry, error) {
 	encoded, err := json.Marshal(a)
 	if err != nil {
-		return fmt.Errorf("error encoding the attributes of event %s: %w", a.ID, err)
+		return store.Entry{}, fmt.Errorf("error encoding the attributes of event %s: %w", a.ID, err)
 	}
 
 	entry := store.Entry{
@@ -250,11 +259,7 @@ func (o *Operations) recordReplay(a *resources.EventAttributes, old *recordedEve
 		entry.Data = old.entry.Data
 	}
 
-	if err := o.Store.Journal().Append(entry); err != nil {
-		return fmt.Errorf("error recording event %s: %w", a.ID, err)
-	}
-
-	return nil
+	return entry, nil
 }
 
 // replayState asks the target of a schedule's, a domain's or a file's event to look again.

@@ -44,7 +44,13 @@ func (b *backing) Put(ctx context.Context, typ resource.Type, r resource.Resourc
 		return fmt.Errorf("error encoding %s: %w", r.Metadata(), err)
 	}
 
-	return b.queue.put(ctx, op{bucket: bucketResources, key: resourceKey(b.ns, typ, r.Metadata().ID()), value: value})
+	o := op{bucket: bucketResources, key: resourceKey(b.ns, typ, r.Metadata().ID()), value: value}
+
+	if t := jointOf(ctx); t != nil {
+		return t.put(ctx, b.queue, o)
+	}
+
+	return b.queue.put(ctx, o)
 }
 
 // Destroy implements inmem.BackingStore.

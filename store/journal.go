@@ -101,8 +101,16 @@ func newJournal(limits journalLimits, disk journalDisk) *journal {
 
 // Append implements Journal.
 func (j *journal) Append(e Entry) error {
+	_, err := j.append(e)
+
+	return err
+}
+
+// append queues writes that become durable with the entry, and the entry. queued reports that they are, also where what is too old
+// could not be cleared away afterwards.
+func (j *journal) append(e Entry, with ...op) (queued bool, err error) {
 	if len(e.Source) == 0 || len(e.Source) > maxEntrySource {
-		return fmt.Errorf("error appending to the journal: the source %.20q has not 1 to %d characters", e.Source, maxEntrySource)
+		return false, fmt.Errorf("error appending to the journal: the source %.20q has not 1 to %d characters", e.Source, maxEntrySource)
 	}
 
 	if e.Time.IsZero() {
@@ -117,17 +125,17 @@ func (j *journal) Append(e Entry) error {
 	defer j.mu.Unlock()
 
 	e.Number = j.last + 1
-	ops := []op{entryOp(e.Number, encoded)}
+	ops := append(with, entryOp(e.Number, encoded))
 
 	// An entry without its key would be taken in, and published, once more.
 	if e.counts() {
-		ops[0].joined = true
+		ops[len(ops)-1].joined = true
 		ops = append(ops, keyOp(&e))
 	}
 
 	if j.disk != nil {
 		if err := j.disk.push(ops...); err != nil {
-			return fmt.Errorf("error appending to the journal: %w", err)
+			return false, fmt.Errorf("error appending to the journal: %w", err)
 		}
 	}
 
@@ -142,12 +150,12 @@ func (j *journal) Append(e Entry) error {
 		old = append(old, j.keys.add(e.Source, e.Name, e.Key, seenKey{number: e.Number, at: e.Time.UnixNano(), id: e.EventID})...)
 	}
 
-	err := j.prune(e.Source, time.Now(), old)
+	err = j.prune(e.Source, time.Now(), old)
 
 	close(j.changed)
 	j.changed = make(chan struct{})
 
-	return err
+	return true, err
 }
 
 // counts reports whether Seen finds the entry: not one that says that nothing was taken in.

@@ -53,6 +53,17 @@ func newQueue() *queue {
 
 // put appends a write. It waits while the queue is full, and refuses while the store can't be written.
 func (q *queue) put(ctx context.Context, o op) error {
+	return q.wait(ctx, o, func() { q.append(o) })
+}
+
+// room waits until there is room for a write as put does. Others may take it before it is pushed, which passes the bound by
+// as many writes as there are collections.
+func (q *queue) room(ctx context.Context, o op) error {
+	return q.wait(ctx, o, func() {})
+}
+
+// wait calls then, with q.mu held, when a write may be queued.
+func (q *queue) wait(ctx context.Context, o op, then func()) error {
 	if len(o.key) > maxKeyBytes || o.size() > maxRecordBytes {
 		return fmt.Errorf("the object has %d bytes, at most %d are stored", o.size(), maxRecordBytes)
 	}
@@ -67,7 +78,7 @@ func (q *queue) put(ctx context.Context, o op) error {
 		}
 
 		if q.bytes <= maxQueueBytes {
-			q.append(o)
+			then()
 			q.mu.Unlock()
 
 			return nil

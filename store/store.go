@@ -87,9 +87,12 @@ type Query struct {
 // Journal is a bounded, durable log: 24 h or 100,000 entries a source. Nothing is decided from it but deduplication.
 type Journal interface {
 	// Append queues the entry, in one order with the writes to the state; Barrier makes it durable. It never blocks on the
-	// disk and sets Number and, if zero, Time. An event with a Key is created in the state first and appended then: in the
-	// other order a crash in between would leave a delivery that counts as seen and was never taken in.
+	// disk and sets Number and, if zero, Time. The entry of an event with a Key is not appended before the event is there: a crash in
+	// between would leave a delivery that counts as seen and was never taken in. See Join.
 	Append(e Entry) error
+	// Join returns a context with which an object is created, once, together with the entry: both become durable, or neither does. finish is
+	// called when the object is there; it appends the entry where the store has no disk.
+	Join(ctx context.Context, e Entry) (joined context.Context, finish func() error)
 	// Query returns the chosen entries, oldest first.
 	Query(ctx context.Context, q Query) ([]Entry, error)
 	// Seen returns the id of the event that was taken in with this key.

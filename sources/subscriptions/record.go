@@ -39,16 +39,26 @@ func (w *worker) create(ctx context.Context, events []*resources.MessageEvent) e
 			w.c.pending.Add(a.ID, a.Bytes) // before the watch tells, so that a burst can't pass the bound
 		}
 
-		// One that is there already was created before a crash that lost the journal's entry.
-		err := w.c.State.Create(ctx, event, state.WithCreateOwner(resources.SourceSubscriptions))
-		if err != nil && !state.IsConflictError(err) {
+		entry, err := entryOf(event)
+		if err != nil {
+			return err
+		}
+
+		joined, finish := w.c.Journal.Join(ctx, entry)
+
+		err = w.c.State.Create(joined, event, state.WithCreateOwner(resources.SourceSubscriptions))
+
+		switch {
+		case state.IsConflictError(err): // the journal does not know it any more
+			finish = func() error { return w.c.Journal.Append(entry) }
+		case err != nil:
 			w.c.pending.Remove(a.ID)
 
 			return fmt.Errorf("error creating event %s: %w", a.ID, err)
 		}
 
-		if err := w.record(event); err != nil {
-			return err
+		if err := finish(); err != nil {
+			return fmt.Errorf("error recording event %s: %w", a.ID, err)
 		}
 
 		w.c.Metrics.Received(resources.SourceSubscription)
@@ -61,12 +71,13 @@ func (w *worker) create(ctx context.Context, events []*resources.MessageEvent) e
 	return nil
 }
 
-func (w *worker) record(event *resources.MessageEvent) error {
+// entryOf is what the journal keeps of an event.
+func entryOf(event *resources.MessageEvent) (store.Entry, error) {
 	a := &event.TypedSpec().Event
 
 	attributes, err := json.Marshal(a)
 	if err != nil {
-		return fmt.Errorf("error encoding the attributes of event %s: %w", a.ID, err)
+		return store.Entry{}, fmt.Errorf("error encoding the attributes of event %s: %w", a.ID, err)
 	}
 
 	entry := store.Entry{
@@ -79,11 +90,7 @@ func (w *worker) record(event *resources.MessageEvent) error {
 		entry.Data = event.TypedSpec().Data
 	}
 
-	if err := w.c.Journal.Append(entry); err != nil {
-		return fmt.Errorf("error recording event %s: %w", a.ID, err)
-	}
-
-	return nil
+	return entry, nil
 }
 
 // dead keeps a message that can't be taken in the journal, from where the events sink publishes it as a dead letter: a copy,

@@ -134,19 +134,43 @@ func (s *Server) store(ctx context.Context, event *resources.WebhookEvent) (dupl
 		return false, err
 	}
 
-	if err := s.State.Create(ctx, event, state.WithCreateOwner(resources.SourceWebhooks)); err != nil {
+	entry, err := entryOf(event)
+	if err != nil {
+		return false, err
+	}
+
+	joined, finish := s.Journal.Join(ctx, entry)
+
+	if err := s.State.Create(joined, event, state.WithCreateOwner(resources.SourceWebhooks)); err != nil {
 		if !state.IsConflictError(err) {
 			return false, fmt.Errorf("error creating event %s: %w", a.ID, err)
 		}
 
-		if duplicate, err = true, s.lost(ctx, event); err != nil {
+		if err := s.lost(ctx, event); err != nil {
 			return false, err
 		}
+
+		if entry, err = entryOf(event); err != nil {
+			return false, err
+		}
+
+		duplicate, finish = true, func() error { return s.Journal.Append(entry) }
 	}
+
+	if err := finish(); err != nil {
+		return false, fmt.Errorf("error recording event %s: %w", a.ID, err)
+	}
+
+	return duplicate, nil
+}
+
+// entryOf is what the journal keeps of an event.
+func entryOf(event *resources.WebhookEvent) (store.Entry, error) {
+	a := &event.TypedSpec().Event
 
 	attributes, err := json.Marshal(a)
 	if err != nil {
-		return false, fmt.Errorf("error encoding the attributes of event %s: %w", a.ID, err)
+		return store.Entry{}, fmt.Errorf("error encoding the attributes of event %s: %w", a.ID, err)
 	}
 
 	entry := store.Entry{
@@ -159,15 +183,11 @@ func (s *Server) store(ctx context.Context, event *resources.WebhookEvent) (dupl
 		entry.Data = event.TypedSpec().Data
 	}
 
-	if err := s.Journal.Append(entry); err != nil {
-		return false, fmt.Errorf("error recording event %s: %w", a.ID, err)
-	}
-
-	return duplicate, nil
+	return entry, nil
 }
 
-// lost makes a delivery the one whose event is there although the journal does not know it: created before a crash that lost
-// the entry, and never acknowledged. The entry is made up for by the caller. Where the event is there because it is dead and
+// lost makes a delivery the one whose event is there although the journal does not know it any more. The entry is made up for by the
+// caller. Where the event is there because it is dead and
 // not yet cleared away, the error asks the sender to come again: then it is processed anew.
 func (s *Server) lost(ctx context.Context, event *resources.WebhookEvent) error {
 	a := &event.TypedSpec().Event
