@@ -13,6 +13,9 @@ const (
 	// Patience is how long one waits for a host that makes no progress, as long as there is something else to do: what waits
 	// longer is sent away, and comes again. A host answers a read in some milliseconds, one on another continent in 200.
 	Patience = 250 * time.Millisecond
+	// bearable is how long one waits behind others for a host that makes progress: a local daemon that defines 500 domains at once
+	// lets the last of 128 wait for half a second, and to be sent away and begin anew would only be more work for it.
+	bearable = 2 * time.Second
 	// silentReads is how many reads have to wait for a host to be called silent. It is as many as have to fail for it to be called
 	// unreachable, so that a silent host is found to be.
 	silentReads = 3
@@ -82,7 +85,7 @@ func (p *places) ahead(t *ticket) (n int) {
 
 // isSlow reports whether nothing goes on, or not fast enough for one behind so many.
 func (p *places) isSlow(now time.Time, ahead int) bool {
-	return now.Sub(p.moved) >= Patience || p.took*time.Duration(ahead+1)/time.Duration(cap(p.room)) > Patience
+	return now.Sub(p.moved) >= Patience || p.took*time.Duration(ahead+1)/time.Duration(cap(p.room)) > bearable
 }
 
 // isSilent reports whether calls wait and none is answered.
