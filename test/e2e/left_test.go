@@ -82,7 +82,7 @@ func (h *hypervisor) filesOf(dir string) (names []string) {
 	root := h.Path(dir)
 
 	err := filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
-		if err != nil || entry.IsDir() || !isOfGuests(entry.Name()) || isStale(path) {
+		if err != nil || entry.IsDir() || !isOfGuests(entry.Name()) || isStale(path) || h.isLate(path) {
 			return err
 		}
 
@@ -108,6 +108,24 @@ func isStale(path string) bool {
 	_, err = os.Stat("/proc/" + strings.TrimSpace(string(text)))
 
 	return errors.Is(err, os.ErrNotExist)
+}
+
+// isLate reports whether a file has leases of a bridge that is gone. dnsmasq starts a helper of libvirt's for each lease, which
+// writes this file: one that still runs when libvirt has ended the network and removed the file makes it anew.
+func (h *hypervisor) isLate(path string) bool {
+	bridge, isLeases := strings.CutSuffix(filepath.Base(path), ".status")
+	if !isLeases {
+		return false
+	}
+
+	if _, err := os.Stat(path); err != nil {
+		return false
+	}
+
+	links, err := h.inNet("ip", "-o", "link")
+	require.NoError(h.t, err)
+
+	return !strings.Contains(links, " "+bridge+":")
 }
 
 // isOfGuests reports whether a file's name has the name of a VM or a network of these tests in it.
