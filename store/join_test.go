@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -86,11 +87,11 @@ func TestAKillLeavesAnEventWithItsEntryOrNeither(t *testing.T) {
 // A disk that fails between an event and its entry would leave an event that works, and that nobody can ask about.
 func TestADiskThatFailsLeavesNoEventWithoutItsEntry(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var fails bool
+		var fails atomic.Bool
 
 		d := store.NewSimulatedDisk()
 		d.Commit = func(int) error {
-			if fails {
+			if fails.Load() {
 				return errors.New("injected")
 			}
 
@@ -102,13 +103,13 @@ func TestADiskThatFailsLeavesNoEventWithoutItsEntry(t *testing.T) {
 		require.NoError(t, take(t.Context(), s, "first"))
 		require.NoError(t, s.Barrier(t.Context()))
 
-		fails = true
+		fails.Store(true)
 		require.NoError(t, take(t.Context(), s, "queued"))
 		time.Sleep(time.Second)
 		require.ErrorContains(t, take(t.Context(), s, "refused"), "injected")
 		require.True(t, state.IsConflictError(take(t.Context(), s, "first")))
 
-		fails = false
+		fails.Store(false)
 
 		time.Sleep(time.Minute)
 		require.NoError(t, s.Barrier(t.Context()))
