@@ -285,6 +285,10 @@ func (s *Sink) finish(ctx context.Context, o outcome) {
 
 	if o.err == nil && o.tombstone != nil {
 		o.err = s.bury(ctx, o.tombstone) // one that stays is told again
+
+		if errors.Is(o.err, errStays) {
+			s.told, o.err = append(s.told, o.tombstone), nil
+		}
 	}
 
 	switch {
@@ -334,20 +338,49 @@ func (s *Sink) pause(e *entry, err error) {
 
 // buryTold takes tombstones away whose message was told before. What can't be taken away is tried again after a pause.
 func (s *Sink) buryTold(ctx context.Context) {
-	for len(s.told) > 0 && s.resume == nil {
-		if err := s.bury(ctx, s.told[0]); err != nil {
-			s.resume = time.After(minBackoff)
+	var left []*resources.Tombstone
 
-			return
+	for _, t := range s.told {
+		if s.resume != nil {
+			left = append(left, t)
+
+			continue
 		}
 
-		s.told = s.told[1:]
+		switch err := s.bury(ctx, t); {
+		case errors.Is(err, errStays): // its end wakes the sink
+			left = append(left, t)
+		case err != nil:
+			left, s.resume = append(left, t), time.After(minBackoff)
+		}
 	}
+
+	s.told = left
 }
 
-// bury destroys a tombstone whose message was acknowledged.
+// errStays says that a tombstone is still needed.
+var errStays = errors.New("the status is still there")
+
+// bury destroys a tombstone whose message was acknowledged. It returns errStays while the status of the object is there, which could not
+// be taken away: the next process would tell of it, had it no tombstone.
 func (s *Sink) bury(ctx context.Context, t *resources.Tombstone) error {
-	err := s.State.Destroy(ctx, t.Metadata(), state.WithDestroyOwner(t.Metadata().Owner()))
+	spec := t.TypedSpec()
+
+	ptr := resources.NewVMStatus(spec.Name).Metadata()
+	if spec.Kind == "Host" {
+		ptr = resources.NewHostStatus(spec.Name).Metadata()
+	}
+
+	last, err := s.State.Get(ctx, ptr)
+
+	switch {
+	case err == nil && uidOf(last) == spec.UID:
+		return errStays
+	case err != nil && !state.IsNotFoundError(err):
+		return fmt.Errorf("error reading the status of %s/%s: %w", spec.Kind, spec.Name, err)
+	}
+
+	err = s.State.Destroy(ctx, t.Metadata(), state.WithDestroyOwner(t.Metadata().Owner()))
 	if err != nil && !state.IsNotFoundError(err) {
 		return fmt.Errorf("error removing the tombstone of %s/%s: %w", t.TypedSpec().Kind, t.TypedSpec().Name, err)
 	}

@@ -111,6 +111,12 @@ func newState() state.State {
 // run starts a sink in the test's bubble; it ends with the test.
 func run(t *testing.T, st state.State, p status.Publisher) {
 	t.Helper()
+	t.Cleanup(start(t, st, p))
+}
+
+// start starts a sink, and returns what ends it.
+func start(t *testing.T, st state.State, p status.Publisher) (stop func()) {
+	t.Helper()
 
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
@@ -121,10 +127,10 @@ func run(t *testing.T, st state.State, p status.Publisher) {
 
 	go func() { done <- sink.Run(ctx) }()
 
-	t.Cleanup(func() {
+	return func() {
 		cancel()
 		require.NoError(t, <-done)
-	})
+	}
 }
 
 func create(t *testing.T, st state.State, name, uid string) *resources.VMStatus {
@@ -271,6 +277,41 @@ func TestATombstoneGoesWhenTheStoreCanBeWrittenAgain(t *testing.T) {
 		require.NoError(t, err)
 		require.Empty(t, list.Items)
 		require.Len(t, e.messages("gateway.vm.web-1.status"), 2)
+	})
+}
+
+// A process that starts while the status can't be taken away knows by the tombstone that the last word was said.
+func TestATombstoneStaysAsLongAsItsStatus(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		st, e := newState(), newEdge()
+		left := create(t, st, "web-1", "u1")
+
+		stone := resources.NewTombstone("u1")
+		*stone.TypedSpec() = resources.TombstoneSpec{Kind: "VM", Name: "web-1", UID: "u1", Number: 2, Time: time.Now()}
+		require.NoError(t, st.Create(t.Context(), stone, state.WithCreateOwner("vm")))
+
+		for _, other := range []string{"web-2", "web-3"} { // one after the start of each process
+			stop := start(t, st, e)
+
+			time.Sleep(time.Minute)
+			create(t, st, other, other)
+			time.Sleep(time.Minute)
+			require.Len(t, e.messages("gateway.vm."+other+".status"), 1, "nobody waits for it")
+			stop()
+		}
+
+		require.Len(t, e.messages("gateway.vm.web-1.status"), 1)
+		require.Equal(t, "gateway.vm.deleted.v1", decode(t, e.messages("gateway.vm.web-1.status")[0]).Type)
+
+		run(t, st, e)
+		time.Sleep(time.Minute)
+		require.NoError(t, st.Destroy(t.Context(), left.Metadata(), state.WithDestroyOwner("vm")))
+		synctest.Wait()
+
+		list, err := st.List(t.Context(), resources.NewTombstone("").Metadata())
+		require.NoError(t, err)
+		require.Empty(t, list.Items)
+		require.Len(t, e.messages("gateway.vm.web-1.status"), 1)
 	})
 }
 
