@@ -49,12 +49,7 @@ func isThere(t *testing.T, s store.Store, id string) bool {
 func TestAKillLeavesAnEventWithItsEntryOrNeither(t *testing.T) {
 	for cut, want := range []int{0, 1, 1, 1, 2, 2, 2} {
 		synctest.Test(t, func(t *testing.T) {
-			d := store.NewSimulatedDisk()
-			d.Commit = func(int) error {
-				time.Sleep(time.Second) // the kill comes before
-
-				return errors.New("injected")
-			}
+			d := slowDisk()
 
 			s, err := d.Open(t.Context(), "home")
 			require.NoError(t, err)
@@ -63,17 +58,7 @@ func TestAKillLeavesAnEventWithItsEntryOrNeither(t *testing.T) {
 				require.NoError(t, take(t.Context(), s, fmt.Sprint(n)))
 			}
 
-			s.Tear(func(queued int) int {
-				require.Equal(t, 6, queued)
-
-				return cut
-			})
-
-			_ = s.Close() // it can write nothing more
-			d.Commit = nil
-
-			again, err := d.Open(t.Context(), "home")
-			require.NoError(t, err)
+			again := reopened(t, d, s, 6, cut)
 
 			for n := range 2 {
 				require.Equal(t, n < want, isThere(t, again, fmt.Sprint(n)))

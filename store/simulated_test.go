@@ -73,16 +73,42 @@ func tear(t *testing.T, r *rand.Rand) {
 	require.NoError(t, again.Close())
 }
 
+// slowDisk returns a disk that has written nothing within a second, and nothing afterwards.
+func slowDisk() *store.SimulatedDisk {
+	d := store.NewSimulatedDisk()
+	d.Commit = func(int) error {
+		time.Sleep(time.Second) // the kill comes before
+
+		return errors.New("injected")
+	}
+
+	return d
+}
+
+// reopened kills a store whose queue has so many writes, of which the disk keeps the first, and returns the next one on the disk.
+func reopened(t *testing.T, d *store.SimulatedDisk, s *store.SimulatedStore, queued, kept int) *store.SimulatedStore {
+	t.Helper()
+
+	s.Tear(func(n int) int {
+		require.Equal(t, queued, n)
+
+		return kept
+	})
+
+	_ = s.Close() // it can write nothing more
+	d.Commit = nil
+
+	again, err := d.Open(t.Context(), "home")
+	require.NoError(t, err)
+
+	return again
+}
+
 // An entry whose key a kill took would be taken in, and published, once more.
 func TestAKillLeavesAnEntryWithItsKeyOrNeither(t *testing.T) {
 	for cut, want := range []int{0, 1, 1, 2, 2} {
 		synctest.Test(t, func(t *testing.T) {
-			d := store.NewSimulatedDisk()
-			d.Commit = func(int) error {
-				time.Sleep(time.Second) // the kill comes before
-
-				return errors.New("injected")
-			}
+			d := slowDisk()
 
 			s, err := d.Open(t.Context(), "home")
 			require.NoError(t, err)
@@ -93,17 +119,7 @@ func TestAKillLeavesAnEntryWithItsKeyOrNeither(t *testing.T) {
 				}))
 			}
 
-			s.Tear(func(queued int) int {
-				require.Equal(t, 4, queued)
-
-				return cut
-			})
-
-			_ = s.Close() // it can write nothing more
-			d.Commit = nil
-
-			again, err := d.Open(t.Context(), "home")
-			require.NoError(t, err)
+			again := reopened(t, d, s, 4, cut)
 
 			entries, err := again.Journal().Query(t.Context(), store.Query{Source: resources.SourceWebhook})
 			require.NoError(t, err)

@@ -165,9 +165,7 @@ func TestAnActionWaitsForAnObjectInTeardown(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			run(t, func(w *world) {
 				w.webhook("e0", document("web", "cpus: 1"), resources.ApplyRule{Kinds: []string{"VM"}})
-				w.hold("web")
-				_, err := w.st.Teardown(t.Context(), resources.NewVMConfig("web").Metadata())
-				require.NoError(t, err)
+				w.leave("web")
 
 				a := action("a1", resources.ActionApply, nil, webDocument)
 				a.Metadata().SetCreated(time.Now().Add(-ahead))
@@ -187,9 +185,7 @@ func TestAnActionWaitsForAnObjectInTeardown(t *testing.T) {
 func TestAnActionDoesNotWaitForEver(t *testing.T) {
 	run(t, func(w *world) {
 		w.webhook("e0", document("web", "cpus: 1"), resources.ApplyRule{Kinds: []string{"VM"}})
-		w.hold("web")
-		_, err := w.st.Teardown(t.Context(), resources.NewVMConfig("web").Metadata())
-		require.NoError(t, err)
+		w.leave("web")
 
 		a := action("a1", resources.ActionApply, nil, webDocument)
 		a.Metadata().SetCreated(time.Now().Add(time.Hour))

@@ -126,9 +126,7 @@ func TestAMessageWaitsForAnObjectInTeardown(t *testing.T) {
 	run(t, func(w *world) {
 		rule := resources.ApplyRule{Kinds: []string{"VM"}, Delete: true}
 		w.webhook("e1", document("web", "cpus: 1"), rule)
-		w.hold("web")
-		_, err := w.st.Teardown(t.Context(), resources.NewVMConfig("web").Metadata())
-		require.NoError(t, err)
+		w.leave("web")
 
 		time.AfterFunc(time.Second, func() { w.letGo("web") })
 		require.Empty(t, w.webhook("e2", document("web", "cpus: 2"), rule).Error)
@@ -144,9 +142,7 @@ func TestAMessageThatWaitsIsNotOvertaken(t *testing.T) {
 			run(t, func(w *world) {
 				rule := resources.ApplyRule{Kinds: []string{"VM"}, Delete: true}
 				w.webhook("e1", document("web", "cpus: 1"), rule)
-				w.hold("web")
-				_, err := w.st.Teardown(t.Context(), resources.NewVMConfig("web").Metadata())
-				require.NoError(t, err)
+				w.leave("web")
 
 				remove := "apiVersion: gateway/v1alpha1\nkind: VM\nmetadata: {name: web, annotations: {delete: \"true\"}}\nspec: {}\n"
 				w.deliver("e3", document("web", "cpus: 2"), rule)

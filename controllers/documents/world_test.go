@@ -269,6 +269,15 @@ func (w *world) letGo(name string) {
 	require.NoError(w, w.st.RemoveFinalizer(w.Context(), resources.NewVMConfig(name).Metadata(), "placement"))
 }
 
+// leave begins the teardown of an object that is held.
+func (w *world) leave(name string) {
+	w.Helper()
+	w.hold(name)
+
+	_, err := w.st.Teardown(w.Context(), resources.NewVMConfig(name).Metadata())
+	require.NoError(w, err)
+}
+
 // document is a VM's document.
 func document(name, spec string) string {
 	return "apiVersion: gateway/v1alpha1\nkind: VM\nmetadata: {name: " + name + "}\nspec: {" + spec + "}\n---\n"
