@@ -37,7 +37,7 @@ func readFile(path string) ([]byte, error) {
 		return nil, errors.New("the file does not exist")
 	case err == nil && !info.Mode().IsRegular():
 		return nil, errors.New("not a regular file")
-	case err == nil && info.Size() > maxFileBytes:
+	case err == nil && info.Size() > MaxFileBytes:
 		return nil, fmt.Errorf("%d bytes, at most 4 MiB are allowed", info.Size())
 	}
 

@@ -75,7 +75,7 @@ func MergeObject(r resource.Resource, patch []byte) error {
 
 // parsePatch reads a patch, which has to be an object: any other patch would replace the whole.
 func parsePatch(patch []byte) (*yaml.Node, error) {
-	if len(patch) > maxFileBytes {
+	if len(patch) > MaxFileBytes {
 		return nil, Errors{{Message: "the patch has more than 4 MiB"}}
 	}
 

@@ -14,7 +14,8 @@ import (
 // Limits of one input. A gateway's largest documents are VMs with cloud-init user data of 256 KiB; 4 MiB are a thousand
 // VMs of ordinary size. What aliases stand for is counted as if it were written out: it may not be more than that again.
 const (
-	maxFileBytes  = 4 << 20
+	// MaxFileBytes is the size of the largest file of documents, and of all else that is read as one.
+	MaxFileBytes  = 4 << 20
 	maxDocuments  = 10_000
 	maxDepth      = 64
 	maxAliasBytes = 4 << 20
@@ -43,8 +44,8 @@ func (p *parser) fail(n *yaml.Node, format string, args ...any) {
 // parse returns the root node of each document in the input that is not empty. The documents before a fault of syntax are
 // returned with it, so that their own faults can be reported too.
 func parse(file string, data []byte) ([]*yaml.Node, Errors) {
-	if len(data) > maxFileBytes {
-		line, column := position(data, maxFileBytes)
+	if len(data) > MaxFileBytes {
+		line, column := position(data, MaxFileBytes)
 
 		return nil, Errors{{File: file, Line: line, Column: column, Message: fmt.Sprintf("%d bytes, at most 4 MiB are allowed", len(data))}}
 	}

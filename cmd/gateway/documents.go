@@ -15,9 +15,6 @@ import (
 	"gateway/config"
 )
 
-// maxDocumentFile is the contract's limit of a file, and so of standard input.
-const maxDocumentFile = 4 << 20
-
 // source is one file of documents, or standard input.
 type source struct {
 	name      string
@@ -99,7 +96,7 @@ func twice(declared map[string]string, documents []config.Document) (faults conf
 // read reads a file, all documents of a directory, or standard input.
 func (a *app) read(name string) ([]source, error) {
 	if name == "-" {
-		data, err := io.ReadAll(io.LimitReader(a.in, maxDocumentFile+1))
+		data, err := io.ReadAll(io.LimitReader(a.in, config.MaxFileBytes+1))
 		if err != nil {
 			return nil, fmt.Errorf("error reading standard input: %w", err)
 		}
@@ -163,7 +160,7 @@ func readDocuments(path string, flags int) ([]byte, error) {
 		}
 	}
 
-	return io.ReadAll(io.LimitReader(file, maxDocumentFile+1))
+	return io.ReadAll(io.LimitReader(file, config.MaxFileBytes+1))
 }
 
 // documentFiles returns the files below a directory that a documents directory would take, sorted.

@@ -8,22 +8,20 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"gateway/config"
 	"gateway/resources"
 )
-
-// maxFile is the size of a file of documents, 4 MiB: 10,000 documents of 400 bytes.
-const maxFile = 4 << 20
 
 // errOther reports that the file is not the one that its event describes: it changed since, and another event follows.
 var errOther = errors.New("the file is not the one of its event")
 
-// errTooLarge reports that a file is larger than maxFile.
-var errTooLarge = fmt.Errorf("the file is larger than %d MiB", maxFile>>20)
+// errTooLarge reports that a file is larger than config.MaxFileBytes.
+var errTooLarge = fmt.Errorf("the file is larger than %d MiB", config.MaxFileBytes>>20)
 
 // readFile returns the content of the event's file when it is the version that the event describes, else errOther: a file
 // that is gone or can't be read is another version too, and its source says why.
 func readFile(event *resources.FileEventSpec) ([]byte, error) {
-	if event.Bytes > maxFile {
+	if event.Bytes > config.MaxFileBytes {
 		return nil, errTooLarge
 	}
 
@@ -39,7 +37,7 @@ func readFile(event *resources.FileEventSpec) ([]byte, error) {
 		return nil, errOther
 	}
 
-	data, err := io.ReadAll(io.LimitReader(file, maxFile+1))
+	data, err := io.ReadAll(io.LimitReader(file, config.MaxFileBytes+1))
 	if err != nil || resources.Digest(data) != event.Digest {
 		return nil, errOther
 	}
